@@ -1,0 +1,35 @@
+# One library per folder of src/. Its sources are named; its tests (x_test.cpp beside x.cpp) are found.
+#
+#   nimbus_library(store SOURCES store.cpp batch.cpp DEPENDS nimbus::base LIBRARIES SQLite::SQLite3)
+
+function(nimbus_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  string(REPLACE "/" "_" target "nimbus_${name}")
+  string(REPLACE "/" "::" alias "nimbus::${name}")
+  add_library(${target} STATIC ${arg_SOURCES})
+  add_library(${alias} ALIAS ${target})
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${target} PUBLIC ${arg_DEPENDS} nimbus_asio PRIVATE nimbus_flags ${arg_LIBRARIES})
+  nimbus_precompile(${target})
+endfunction()
+
+# One test program per folder: linking is the dear part, and ctest still runs each case on its own.
+function(nimbus_tests name)
+  if(NOT NIMBUS_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  string(REPLACE "/" "_" target "${name}_tests")
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE nimbus_flags ${arg_DEPENDS} GTest::gmock_main)
+  nimbus_precompile(${target})
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 120)
+endfunction()
+
+function(nimbus_precompile target)
+  if(NIMBUS_PCH)
+    target_precompile_headers(${target} PRIVATE
+      <algorithm> <chrono> <cstdint> <functional> <map> <memory> <optional> <span> <string>
+      <string_view> <unordered_map> <utility> <variant> <vector> <boost/asio/awaitable.hpp>)
+  endif()
+endfunction()

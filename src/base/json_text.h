@@ -1,0 +1,13 @@
+#pragma once
+// Writing JSON by hand, for places too hot or too low for a JSON library: log lines and answers'
+// heads. Reading JSON is never done by hand.
+
+#include <string>
+#include <string_view>
+
+namespace nimbus {
+
+// Appends `text` as a JSON string, quotes included. Bytes that are not UTF-8 become U+FFFD.
+void appendJsonString(std::string& out, std::string_view text);
+
+}  // namespace nimbus
