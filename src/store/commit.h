@@ -1,0 +1,58 @@
+#pragma once
+// A commit under way, as its caller sees it.
+
+#include "base/one_shot.h"
+#include "base/result.h"
+#include "base/task.h"
+#include "store/batch.h"
+
+#include <memory>
+
+namespace nimbus::store {
+
+// The two moments of a commit, shared by the caller and the backend. The backend calls, from any
+// thread, exactly one of
+//   refuse(error)                      it was not applied
+//   apply(results), then finish(...)   it was; finish says whether it became durable
+class CommitState {
+ public:
+  void refuse(const Error& error) {
+    applied_.set(error);
+    durable_.set(error);
+  }
+  void apply(Applied applied) { applied_.set(std::move(applied)); }
+  void finish(Result<> durable) { durable_.set(std::move(durable)); }
+
+ private:
+  friend class PendingCommit;
+
+  OneShot<Result<Applied>> applied_;
+  OneShot<Result<>> durable_;
+};
+
+// Dropping it does not undo the commit.
+class PendingCommit {
+ public:
+  explicit PendingCommit(std::shared_ptr<CommitState> state) : state_(std::move(state)) {}
+
+  // The results, as soon as they are known. Call at most once.
+  Task<Result<Applied>> applied() { return wait(state_, &CommitState::applied_); }
+
+  // Whether it is durable. Call at most once.
+  Task<Result<>> durable() { return wait(state_, &CommitState::durable_); }
+
+  // The results, once they are durable: for callers with nothing to do in between.
+  Task<Result<Applied>> done() { return doneOf(*this); }
+
+ private:
+  // The state outlives the task even if the PendingCommit does not.
+  template <typename T>
+  static Task<T> wait(std::shared_ptr<CommitState> state, OneShot<T> CommitState::*moment) {
+    co_return co_await ((*state).*moment).wait();
+  }
+  static Task<Result<Applied>> doneOf(PendingCommit pending);
+
+  std::shared_ptr<CommitState> state_;
+};
+
+}  // namespace nimbus::store

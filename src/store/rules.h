@@ -1,0 +1,56 @@
+#pragma once
+// What the primitives mean, where it is arithmetic: shared by the backends that are written in C++,
+// so that they cannot drift apart.
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "store/batch.h"
+#include "store/types.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace nimbus::store {
+
+// Expiry is exact: at the very millisecond the thing is gone.
+inline bool isLive(const std::optional<Timestamp>& expires_at, Timestamp now) {
+  return !expires_at || *expires_at > now;
+}
+
+// When a record written now expires. `existing`: the live record it replaces, if any.
+std::optional<Timestamp> expiryOf(const Expiry& expiry, bool exists,
+                                  const std::optional<Timestamp>& existing);
+
+// The int64 that `text` spells in the one way we write it; nothing for any other text.
+std::optional<std::int64_t> parseInteger(std::string_view text);
+
+// What the record holds after op::Add. InvalidArgument if `text` is no integer or the sum does not
+// fit. `text` absent counts as 0.
+Result<std::int64_t> addTo(std::optional<std::string_view> text, std::int64_t delta);
+
+// The state of a limiter is one number: the theoretical arrival time of GCRA, in microseconds
+// since the epoch. What is in the past says nothing, so a full limiter needs no row.
+struct GcraStep {
+  std::int64_t arrival_us = 0;  // to be stored
+  Taken taken;
+};
+// RateLimited if there are too few units, InvalidArgument if the parameters make no sense.
+Result<GcraStep> gcra(const op::Take& take, std::int64_t arrival_us, Timestamp now);
+
+// Whether growing from `before` to `after` breaks `limit` (0 = none).
+inline bool exceeds(std::uint64_t limit, std::uint64_t before, std::uint64_t after) {
+  return limit != 0 && after > limit && after > before;
+}
+
+// The refusals that batch.h promises, worded once.
+Error fenced(const std::string& lease);
+Error versionConflict(Version current);
+Error notFound(std::string_view what, const std::string& id);
+Error idTaken(const std::string& id, Seq seq);
+Error leaseHeld(const std::string& lease, const std::string& holder);
+Error quotaExceeded(std::string_view what, std::uint64_t limit);
+Error logMoved(const std::string& log, const LogInfo& info);
+
+}  // namespace nimbus::store
