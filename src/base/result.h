@@ -96,8 +96,11 @@ class [[nodiscard]] Result<void> {
 #define NIMBUS_CO_TRY(declaration, expression) \
   NIMBUS_TRY_INNER(co_return, NIMBUS_CONCAT(try_, __LINE__), declaration, expression)
 
+#define NIMBUS_CHECK_INNER(leave, result, expression) \
+  if (auto result = (expression); !result) leave std::move(result).error()
+
 // For results whose value is not wanted.
 #define NIMBUS_CHECK(expression) \
-  if (auto check = (expression); !check) return std::move(check).error()
+  NIMBUS_CHECK_INNER(return, NIMBUS_CONCAT(check_, __LINE__), expression)
 #define NIMBUS_CO_CHECK(expression) \
-  if (auto check = (expression); !check) co_return std::move(check).error()
+  NIMBUS_CHECK_INNER(co_return, NIMBUS_CONCAT(check_, __LINE__), expression)

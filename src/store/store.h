@@ -48,7 +48,8 @@ struct Description {
   Durability durability = Durability::Memory;
 };
 
-// Ends a watch() when destroyed. After that the callback is not called, nor running.
+// Ends a watch() when destroyed. After that the callback is not called, nor running; so it must not
+// be destroyed from within its callback.
 class Watch {
  public:
   virtual ~Watch() = default;

@@ -1,0 +1,64 @@
+#pragma once
+// Applies one batch inside the writer's transaction: reads what it is about, checks every
+// condition, and only then writes. So a batch that is refused has left no trace, and many batches
+// can share a transaction without one undoing another.
+
+#include "base/result.h"
+#include "store/batch.h"
+#include "store/partition.h"
+#include "store/sqlite/database.h"
+#include "store/sqlite/lease_table.h"
+#include "store/sqlite/limiter_table.h"
+#include "store/sqlite/log_table.h"
+#include "store/sqlite/queue_table.h"
+#include "store/sqlite/record_table.h"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace nimbus::store::sqlite {
+
+class BatchWriter {
+ public:
+  // `connection` must outlive the BatchWriter.
+  explicit BatchWriter(Connection& connection);
+
+  // A refusal leaves the transaction as it was. After an error of the database itself
+  // (isDatabaseError) it must be rolled back.
+  Result<Applied> apply(const Partition& partition, const std::optional<Fence>& fence,
+                        const Batch& batch, Timestamp now);
+
+  // Removes up to `limit` of what has expired, of each kind. The number removed.
+  Result<std::uint64_t> sweep(Timestamp now, std::uint64_t limit);
+
+ private:
+  // What an operation is about, as it was before the batch.
+  using Before = std::variant<std::monostate, RecordBefore, EntryBefore, LeaseBefore, ItemBefore,
+                              std::int64_t>;
+
+  Result<Applied> write(const Batch& batch);
+  Result<> writeListings(const std::vector<Listing>& listings);
+  Result<> dropPartition();
+
+  struct Load;
+  struct CheckCondition;
+  struct CheckOperation;
+  struct Write;
+
+  std::string_view partition_;
+  Timestamp now_;
+  std::vector<Before> before_;
+
+  RecordTable records_;
+  LogTable logs_;
+  LeaseTable leases_;
+  QueueTable queues_;
+  LimiterTable limiters_;
+  Statement list_;
+  Statement unlist_;
+};
+
+}  // namespace nimbus::store::sqlite

@@ -1,0 +1,202 @@
+#include "store/sqlite/database.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <utility>
+
+namespace nimbus::store::sqlite {
+namespace {
+
+// How long SQLite itself waits for a lock. Our writers queue at the turnstile and never meet here;
+// this is for foreign tools and for recovery.
+constexpr int kBusyTimeoutMs = 5000;
+
+// The field that marks errors of SQLite.
+constexpr std::string_view kCodeField = "sqlite_code";
+
+}  // namespace
+
+void Connection::Close::operator()(sqlite3* handle) const {
+  sqlite3_close_v2(handle);
+}
+
+void Statement::Finalize::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+Error lastError(sqlite3* handle, std::string_view doing) {
+  const int extended = sqlite3_extended_errcode(handle);
+  const auto code = [&] {
+    switch (extended & 0xFF) {
+      case SQLITE_FULL:
+        return Code::InsufficientStorage;
+      case SQLITE_BUSY:
+      case SQLITE_LOCKED:
+      case SQLITE_NOMEM:
+      case SQLITE_INTERRUPT:
+        return Code::Unavailable;
+      default:
+        return Code::Internal;
+    }
+  }();
+  return Error(code,
+               fmt::format("{}: {} (SQLite code {})", doing, sqlite3_errmsg(handle), extended))
+      .with(kCodeField, std::int64_t{extended});
+}
+
+bool isDatabaseError(const Error& error) {
+  return error.field(kCodeField, SQLITE_OK) != SQLITE_OK;
+}
+
+bool isFatal(const Error& error) {
+  switch (error.field(kCodeField, SQLITE_OK) & 0xFF) {
+    case SQLITE_IOERR:
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Error forCallers(const Error& error, Outcome outcome) {
+  return {error.code(), error.message(), outcome};
+}
+
+Result<Connection> Connection::open(const std::filesystem::path& path, Mode mode) {
+  const int flags =
+      (mode == Mode::ReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
+      SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+  sqlite3* raw = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
+  Connection connection(raw);
+  if (code != SQLITE_OK) {
+    return Error(Code::Unavailable,
+                 fmt::format("cannot open {}: {}", path.string(),
+                             raw != nullptr ? sqlite3_errmsg(raw) : sqlite3_errstr(code)));
+  }
+  sqlite3_busy_timeout(raw, kBusyTimeoutMs);
+  // Only the writer checkpoints, when it chooses to: a checkpoint in another connection, or by
+  // whoever happens to close last, could run beside a writer of another process.
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  sqlite3_wal_autocheckpoint(raw, 0);
+  return connection;
+}
+
+Result<> Connection::execute(const char* sql) {
+  if (sqlite3_exec(handle(), sql, nullptr, nullptr, nullptr) == SQLITE_OK) return {};
+  return lastError(handle(), sql);
+}
+
+namespace {
+
+// One ad-hoc statement whose first row is wanted.
+Result<Statement::Rows> firstRow(Statement& statement, const char* sql) {
+  auto rows = statement.query();
+  NIMBUS_TRY(const bool found, rows.next());
+  if (!found) return Error(Code::Internal, fmt::format("{}: no answer", sql));
+  return rows;
+}
+
+}  // namespace
+
+Result<std::int64_t> Connection::integer(const char* sql) {
+  Statement statement(*this, sql);
+  NIMBUS_TRY(auto rows, firstRow(statement, sql));
+  return rows.integer(0);
+}
+
+Result<std::string> Connection::text(const char* sql) {
+  Statement statement(*this, sql);
+  NIMBUS_TRY(auto rows, firstRow(statement, sql));
+  return std::string(rows.bytes(0));
+}
+
+Result<std::uint64_t> Connection::checkpoint(Checkpoint how) {
+  int in_log = 0;
+  int copied = 0;
+  const int mode =
+      how == Checkpoint::Truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+  const int code = sqlite3_wal_checkpoint_v2(handle(), nullptr, mode, &in_log, &copied);
+  if (code == SQLITE_OK || (code & 0xFF) == SQLITE_BUSY) {
+    // -1 means that there is no WAL yet.
+    return in_log > copied ? static_cast<std::uint64_t>(in_log - copied) : 0U;
+  }
+  return lastError(handle(), "checkpoint");
+}
+
+void Connection::countWalFrames(std::uint64_t& frames) {
+  const auto count = [](void* counter, sqlite3*, const char*, int in_log) {
+    *static_cast<std::uint64_t*>(counter) = static_cast<std::uint64_t>(in_log);
+    return SQLITE_OK;
+  };
+  sqlite3_wal_hook(handle(), count, &frames);
+}
+
+bool Connection::inTransaction() const {
+  return sqlite3_get_autocommit(handle()) == 0;
+}
+
+Statement::Statement(Connection& connection, std::string_view sql) {
+  sqlite3_stmt* raw = nullptr;
+  const int code = sqlite3_prepare_v3(connection.handle(), sql.data(), static_cast<int>(sql.size()),
+                                      SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
+  NIMBUS_ASSERT(code == SQLITE_OK, sqlite3_errmsg(connection.handle()));
+  statement_.reset(raw);
+}
+
+void Statement::bind(int index, std::string_view bytes) {
+  // An empty view may have no address, and SQLite reads that as NULL.
+  const char* const data = bytes.data() != nullptr ? bytes.data() : "";
+  sqlite3_bind_blob64(statement_.get(), index, data, bytes.size(), SQLITE_STATIC);
+}
+
+void Statement::bind(int index, std::int64_t number) {
+  sqlite3_bind_int64(statement_.get(), index, number);
+}
+
+void Statement::bind(int index, std::nullptr_t) {
+  sqlite3_bind_null(statement_.get(), index);
+}
+
+Result<std::uint64_t> Statement::runBound() {
+  sqlite3_stmt* const statement = statement_.get();
+  const int code = sqlite3_step(statement);
+  sqlite3* const handle = sqlite3_db_handle(statement);
+  if (code == SQLITE_DONE) {
+    sqlite3_reset(statement);
+    return static_cast<std::uint64_t>(sqlite3_changes64(handle));
+  }
+  Error error = lastError(handle, sqlite3_sql(statement));
+  sqlite3_reset(statement);
+  return error;
+}
+
+Statement::Rows::~Rows() {
+  if (statement_ != nullptr) sqlite3_reset(statement_);
+}
+
+Result<bool> Statement::Rows::next() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return lastError(sqlite3_db_handle(statement_), sqlite3_sql(statement_));
+}
+
+std::int64_t Statement::Rows::integer(int column) const {
+  return sqlite3_column_int64(statement_, column);
+}
+
+std::string_view Statement::Rows::bytes(int column) const {
+  const auto* const data = static_cast<const char*>(sqlite3_column_blob(statement_, column));
+  const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_, column));
+  return data == nullptr ? std::string_view() : std::string_view(data, size);
+}
+
+std::optional<Timestamp> Statement::Rows::optionalTime(int column) const {
+  if (sqlite3_column_type(statement_, column) == SQLITE_NULL) return std::nullopt;
+  return time(column);
+}
+
+}  // namespace nimbus::store::sqlite

@@ -1,0 +1,276 @@
+#include "store/sqlite/record_table.h"
+
+#include "store/sqlite/bytes.h"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+namespace nimbus::store::sqlite {
+namespace {
+
+// How much later than its expiry a record may be swept. The wider, the more seldom a record whose
+// expiry moves with every write changes its place in the sweep index.
+constexpr Millis kSweepGrain = std::chrono::minutes(5);
+
+std::optional<Timestamp> sweepAt(const std::optional<Timestamp>& expires_at) {
+  if (!expires_at) return std::nullopt;
+  const auto grains = expires_at->time_since_epoch() / kSweepGrain;
+  return Timestamp((grains + 1) * kSweepGrain);
+}
+
+std::int64_t asSigned(std::uint64_t number) {
+  return static_cast<std::int64_t>(number);
+}
+
+}  // namespace
+
+RecordTable::RecordTable(Connection& connection)
+    : load_(connection,
+            "SELECT version, length(value), expires_at, sweep_at FROM record"
+            " WHERE partition=?1 AND space=?2 AND key=?3"),
+      load_with_value_(connection,
+                       "SELECT version, length(value), expires_at, sweep_at, value FROM record"
+                       " WHERE partition=?1 AND space=?2 AND key=?3"),
+      load_header_(connection,
+                   "SELECT version, value FROM record"
+                   " WHERE partition=?1 AND space=?2 AND key=x''"),
+      live_totals_(connection,
+                   "SELECT count(*), coalesce(sum(length(value)), 0) FROM record"
+                   " WHERE partition=?1 AND space=?2 AND key>x''"
+                   " AND (expires_at IS NULL OR expires_at>?3)"),
+      all_totals_(connection,
+                  "SELECT coalesce(max(version), 0) FROM record"
+                  " WHERE partition=?1 AND space=?2 AND key>x''"),
+      insert_(connection,
+              "INSERT INTO record(partition, space, key, value, version, expires_at, updated_at,"
+              " sweep_at) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
+      update_(connection,
+              "UPDATE record SET value=?4, version=?5, expires_at=?6, updated_at=?7"
+              " WHERE partition=?1 AND space=?2 AND key=?3"),
+      update_with_sweep_(connection,
+                         "UPDATE record SET value=?4, version=?5, expires_at=?6, updated_at=?7,"
+                         " sweep_at=?8 WHERE partition=?1 AND space=?2 AND key=?3"),
+      touch_(connection,
+             "UPDATE record SET version=?4, expires_at=?5, updated_at=?6, sweep_at=?7"
+             " WHERE partition=?1 AND space=?2 AND key=?3"),
+      erase_(connection, "DELETE FROM record WHERE partition=?1 AND space=?2 AND key=?3"),
+      clear_(connection, "DELETE FROM record WHERE partition=?1 AND space=?2 AND key>x''"),
+      insert_header_(connection,
+                     "INSERT INTO record(partition, space, key, value, version, updated_at)"
+                     " VALUES(?1, ?2, x'', ?3, ?4, 0)"),
+      update_header_(connection,
+                     "UPDATE record SET value=?3, version=?4"
+                     " WHERE partition=?1 AND space=?2 AND key=x''"),
+      drop_(connection, "DELETE FROM record WHERE partition=?1"),
+      expired_(connection,
+               "SELECT partition, space, key, version, length(value) FROM record"
+               " WHERE sweep_at IS NOT NULL AND sweep_at<=?1 ORDER BY sweep_at LIMIT ?2") {}
+
+void RecordTable::begin(std::string_view partition, Timestamp now) {
+  partition_ = partition;
+  now_ = now;
+  spaces_.forgetAll();
+}
+
+Result<> RecordTable::loadHeader(Space& space) {
+  if (space.header_loaded) return {};
+  auto rows = load_header_.query(partition_, space.name);
+  NIMBUS_TRY(space.header_exists, rows.next());
+  if (space.header_exists) {
+    space.floor = rows.unsignedInteger(0);
+    Bytes totals(rows.bytes(1));
+    space.stored.records = asSigned(totals.takeNumber());
+    space.stored.bytes = asSigned(totals.takeNumber());
+  }
+  space.header_loaded = true;
+  return {};
+}
+
+Result<RecordTable::Totals> RecordTable::liveTotals(std::string_view space) {
+  auto rows = live_totals_.query(partition_, space, now_);
+  NIMBUS_CHECK(rows.next());
+  return Totals{rows.integer(0), rows.integer(1)};
+}
+
+Result<RecordBefore> RecordTable::load(std::string_view space_name, std::string_view key,
+                                       Values values) {
+  RecordBefore before;
+  const Space& space = this->space(space_name);
+  if (space.cleared) return before;
+  Statement& statement = values == Values::Include ? load_with_value_ : load_;
+  auto rows = statement.query(partition_, space_name, key);
+  NIMBUS_TRY(before.present, rows.next());
+  if (!before.present) return before;
+  before.version = rows.unsignedInteger(0);
+  before.size = rows.unsignedInteger(1);
+  before.expires_at = rows.optionalTime(2);
+  before.sweep_at = rows.optionalTime(3);
+  before.live = isLive(before.expires_at, now_);
+  if (values == Values::Include) before.value = rows.bytes(4);
+  return before;
+}
+
+Result<> RecordTable::loadCleared(std::string_view space_name) {
+  Space& space = this->space(space_name);
+  NIMBUS_CHECK(loadHeader(space));
+  NIMBUS_TRY(space.cleared_live, liveTotals(space_name));
+  auto rows = all_totals_.query(partition_, space_name);
+  NIMBUS_CHECK(rows.next());
+  space.cleared_floor = std::max(space.floor, rows.unsignedInteger(0));
+  space.cleared = true;
+  space.planned.add(-space.stored.records, -space.stored.bytes);
+  space.planned_live.add(-space.cleared_live.records, -space.cleared_live.bytes);
+  return {};
+}
+
+void RecordTable::plan(std::string_view space_name, const RecordBefore& before,
+                       std::optional<std::uint64_t> size_after) {
+  Space& space = this->space(space_name);
+  const std::int64_t records = size_after ? 1 : 0;
+  const std::int64_t bytes = asSigned(size_after.value_or(0));
+  space.planned.add(records - (before.present ? 1 : 0),
+                    bytes - (before.present ? asSigned(before.size) : 0));
+  space.planned_live.add(records - (before.live ? 1 : 0),
+                         bytes - (before.live ? asSigned(before.size) : 0));
+}
+
+Result<> RecordTable::checkWithin(const require::SpaceWithin& limit) {
+  Space& space = this->space(limit.space);
+  NIMBUS_CHECK(loadHeader(space));
+  const auto fits = [](std::uint64_t most, std::int64_t count) {
+    return most == 0 || count <= asSigned(most);
+  };
+  // The header counts expired rows too: what fits with them fits without.
+  if (fits(limit.max_records, space.stored.records + space.planned.records) &&
+      fits(limit.max_bytes, space.stored.bytes + space.planned.bytes)) {
+    return {};
+  }
+  NIMBUS_TRY(const Totals live, liveTotals(limit.space));
+  const auto before_records = static_cast<std::uint64_t>(live.records);
+  const auto before_bytes = static_cast<std::uint64_t>(live.bytes);
+  const auto after_records = static_cast<std::uint64_t>(live.records + space.planned_live.records);
+  const auto after_bytes = static_cast<std::uint64_t>(live.bytes + space.planned_live.bytes);
+  if (exceeds(limit.max_records, before_records, after_records)) {
+    return quotaExceeded("records", limit.max_records);
+  }
+  if (exceeds(limit.max_bytes, before_bytes, after_bytes)) {
+    return quotaExceeded("bytes", limit.max_bytes);
+  }
+  return {};
+}
+
+Result<> RecordTable::changeTotals(Space& space, std::int64_t records, std::int64_t bytes) {
+  if (records == 0 && bytes == 0) return {};
+  NIMBUS_CHECK(loadHeader(space));
+  space.stored.add(records, bytes);
+  space.header_changed = true;
+  return {};
+}
+
+Result<RecordWritten> RecordTable::write(std::string_view space_name, std::string_view key,
+                                         const RecordBefore& before, std::string_view value,
+                                         const std::optional<Timestamp>& expires_at) {
+  Space& space = this->space(space_name);
+  const auto sweep_at = sweepAt(expires_at);
+  if (before.present) {
+    const Version version = before.version + 1;
+    if (sweep_at == before.sweep_at) {
+      NIMBUS_CHECK(update_.run(partition_, space_name, key, value, version, expires_at, now_));
+    } else {
+      NIMBUS_CHECK(update_with_sweep_.run(partition_, space_name, key, value, version, expires_at,
+                                          now_, sweep_at));
+    }
+    NIMBUS_CHECK(changeTotals(space, 0, asSigned(value.size()) - asSigned(before.size)));
+    return RecordWritten{version, expires_at};
+  }
+  NIMBUS_CHECK(loadHeader(space));
+  const Version version = space.floor + 1;
+  NIMBUS_CHECK(
+      insert_.run(partition_, space_name, key, value, version, expires_at, now_, sweep_at));
+  NIMBUS_CHECK(changeTotals(space, 1, asSigned(value.size())));
+  return RecordWritten{version, expires_at};
+}
+
+Result<RecordWritten> RecordTable::touch(std::string_view space, std::string_view key,
+                                         const RecordBefore& before,
+                                         const std::optional<Timestamp>& expires_at) {
+  const Version version = before.version + 1;
+  NIMBUS_CHECK(touch_.run(partition_, space, key, version, expires_at, now_, sweepAt(expires_at)));
+  return RecordWritten{version, expires_at};
+}
+
+Result<Removed> RecordTable::erase(std::string_view space_name, std::string_view key,
+                                   const RecordBefore& before) {
+  if (!before.present) return Removed{0};
+  Space& space = this->space(space_name);
+  NIMBUS_CHECK(loadHeader(space));
+  NIMBUS_CHECK(erase_.run(partition_, space_name, key));
+  space.floor = std::max(space.floor, before.version);
+  NIMBUS_CHECK(changeTotals(space, -1, -asSigned(before.size)));
+  return Removed{before.live ? 1U : 0U};
+}
+
+Result<Removed> RecordTable::clear(std::string_view space_name) {
+  Space& space = this->space(space_name);
+  if (space.stored.records == 0) return Removed{0};
+  NIMBUS_CHECK(clear_.run(partition_, space_name));
+  space.floor = space.cleared_floor;
+  space.stored = {};
+  space.header_changed = true;
+  return Removed{static_cast<std::uint64_t>(space.cleared_live.records)};
+}
+
+Result<> RecordTable::finish() {
+  for (const Space& space : spaces_) {
+    if (!space.header_changed) continue;
+    std::string totals;
+    appendNumber(totals, static_cast<std::uint64_t>(space.stored.records));
+    appendNumber(totals, static_cast<std::uint64_t>(space.stored.bytes));
+    Statement& save = space.header_exists ? update_header_ : insert_header_;
+    NIMBUS_CHECK(save.run(partition_, space.name, std::string_view(totals), space.floor));
+  }
+  return {};
+}
+
+Result<> RecordTable::dropPartition(std::string_view partition) {
+  NIMBUS_CHECK(drop_.run(partition));
+  return {};
+}
+
+Result<std::uint64_t> RecordTable::sweep(Timestamp now, std::uint64_t limit) {
+  struct Expired {
+    std::string partition;
+    std::string space;
+    std::string key;
+    RecordBefore before;
+  };
+  std::vector<Expired> found;
+  {
+    auto rows = expired_.query(now, limit);
+    while (true) {
+      NIMBUS_TRY(const bool more, rows.next());
+      if (!more) break;
+      RecordBefore before;
+      before.present = true;
+      before.version = rows.unsignedInteger(3);
+      before.size = rows.unsignedInteger(4);
+      found.push_back({std::string(rows.bytes(0)), std::string(rows.bytes(1)),
+                       std::string(rows.bytes(2)), std::move(before)});
+    }
+  }
+  // Neighbours share a header, and rows that expired together are often neighbours.
+  std::sort(found.begin(), found.end(), [](const Expired& a, const Expired& b) {
+    return std::tie(a.partition, a.space) < std::tie(b.partition, b.space);
+  });
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const bool first = i == 0 || found[i].partition != found[i - 1].partition;
+    if (first) begin(found[i].partition, now);
+    NIMBUS_CHECK(erase(found[i].space, found[i].key, found[i].before));
+    const bool last = i + 1 == found.size() || found[i].partition != found[i + 1].partition;
+    if (last) NIMBUS_CHECK(finish());
+  }
+  return found.size();
+}
+
+}  // namespace nimbus::store::sqlite

@@ -1,0 +1,122 @@
+#pragma once
+// Records, as rows of the `record` table: the half of the store that every commit goes through.
+
+#include "base/result.h"
+#include "store/batch.h"
+#include "store/query.h"
+#include "store/rules.h"
+#include "store/sqlite/database.h"
+#include "store/sqlite/met.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace nimbus::store::sqlite {
+
+// A record as it was before the batch.
+struct RecordBefore {
+  bool present = false;  // there is a row; it may have expired
+  bool live = false;
+  Version version = 0;
+  std::uint64_t size = 0;
+  std::optional<Timestamp> expires_at;
+  std::optional<Timestamp> sweep_at;
+  std::string value;  // only if asked for
+
+  Version currentVersion() const { return live ? version : 0; }
+  bool meets(const std::optional<Version>& expected) const {
+    return !expected || *expected == currentVersion();
+  }
+};
+
+class RecordTable {
+ public:
+  explicit RecordTable(Connection& connection);
+
+  // Starts a batch. `partition` must outlive it.
+  void begin(std::string_view partition, Timestamp now);
+
+  Result<RecordBefore> load(std::string_view space, std::string_view key, Values values);
+  // Notes that the batch empties the space: what follows in the batch finds nothing in it.
+  Result<> loadCleared(std::string_view space);
+
+  // How the batch would change a space, told operation by operation before the first write.
+  void plan(std::string_view space, const RecordBefore& before,
+            std::optional<std::uint64_t> size_after);
+  Result<> checkWithin(const require::SpaceWithin& limit);
+
+  // Writes. `before` as loaded.
+  Result<RecordWritten> write(std::string_view space, std::string_view key,
+                              const RecordBefore& before, std::string_view value,
+                              const std::optional<Timestamp>& expires_at);
+  Result<RecordWritten> touch(std::string_view space, std::string_view key,
+                              const RecordBefore& before,
+                              const std::optional<Timestamp>& expires_at);
+  Result<Removed> erase(std::string_view space, std::string_view key, const RecordBefore& before);
+  Result<Removed> clear(std::string_view space);
+
+  // Writes the headers of the spaces that changed. The last step of a batch.
+  Result<> finish();
+
+  Result<> dropPartition(std::string_view partition);
+
+  // Removes up to `limit` expired records of any partition. The number removed.
+  Result<std::uint64_t> sweep(Timestamp now, std::uint64_t limit);
+
+ private:
+  // Counts, of the rows that are there or of the live ones.
+  struct Totals {
+    std::int64_t records = 0;
+    std::int64_t bytes = 0;
+
+    void add(std::int64_t more_records, std::int64_t more_bytes) {
+      records += more_records;
+      bytes += more_bytes;
+    }
+  };
+
+  // What this batch knows of one space.
+  struct Space {
+    std::string_view name;
+    bool header_loaded = false;
+    bool header_exists = false;
+    bool header_changed = false;
+    Version floor = 0;
+    Totals stored;   // by the header: all rows, expired ones too
+    Totals planned;  // change of `stored` by the whole batch
+    Totals planned_live;
+    // Set if the batch empties the space.
+    bool cleared = false;
+    Totals cleared_live;
+    Version cleared_floor = 0;
+  };
+
+  Space& space(std::string_view name) { return *spaces_.find(name).thing; }
+  Result<> loadHeader(Space& space);
+  Result<Totals> liveTotals(std::string_view space);
+  Result<> changeTotals(Space& space, std::int64_t records, std::int64_t bytes);
+
+  std::string_view partition_;
+  Timestamp now_;
+  Met<Space> spaces_;
+
+  Statement load_;
+  Statement load_with_value_;
+  Statement load_header_;
+  Statement live_totals_;
+  Statement all_totals_;
+  Statement insert_;
+  Statement update_;
+  Statement update_with_sweep_;
+  Statement touch_;
+  Statement erase_;
+  Statement clear_;
+  Statement insert_header_;
+  Statement update_header_;
+  Statement drop_;
+  Statement expired_;
+};
+
+}  // namespace nimbus::store::sqlite

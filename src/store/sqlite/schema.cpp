@@ -1,0 +1,118 @@
+#include "store/sqlite/schema.h"
+
+// Layout, version 1. Names, keys and ids are blobs: they compare by their bytes. Times are
+// milliseconds since the epoch, NULL where there is none.
+//
+// record     One row per record, clustered so that a session's rows lie together. The row with the
+//            empty key is the header of its space: `version` is the floor (the highest version ever
+//            removed), `value` the number of records and of their bytes, 8 bytes each, big-endian.
+//            It lies beside the records because most commits change both, and one page is
+//            cheaper to write than two. `sweep_at` is `expires_at` rounded up, so that the index
+//            over it does not change with every write.
+// lease      A released lease keeps its row, without a holder, for its epoch.
+// log        One row per log: its counters, and the number its entries go by.
+// entry      `terms`: the entry's index terms, as in log_table.cpp, so that they can be removed.
+// term       The index: which entries stand under which term.
+// queue      One row per queue: its counters. `next_position` is never given out twice.
+// item       `part`: 0 line, 1 scheduled, 2 parked. `due_at` is 0 unless scheduled, so that one
+//            index orders all three.
+// limiter    See gcra() in rules.h.
+// directory  Entries that list what lives in other partitions.
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace nimbus::store::sqlite {
+namespace {
+
+// "Nimb": tells our files from others'.
+constexpr std::int64_t kApplicationId = 0x4E696D62;
+
+constexpr const char* kVersion1 = R"sql(
+CREATE TABLE record(
+  partition BLOB NOT NULL, space BLOB NOT NULL, key BLOB NOT NULL,
+  value BLOB NOT NULL, version INTEGER NOT NULL,
+  expires_at INTEGER, updated_at INTEGER NOT NULL, sweep_at INTEGER,
+  PRIMARY KEY(partition, space, key)) STRICT, WITHOUT ROWID;
+CREATE INDEX record_sweep ON record(sweep_at) WHERE sweep_at IS NOT NULL;
+
+CREATE TABLE lease(
+  partition BLOB NOT NULL, name BLOB NOT NULL,
+  holder BLOB NOT NULL, epoch INTEGER NOT NULL, nonce INTEGER NOT NULL, expires_at INTEGER,
+  PRIMARY KEY(partition, name)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE log(
+  id INTEGER PRIMARY KEY, partition BLOB NOT NULL, name BLOB NOT NULL,
+  last_seq INTEGER NOT NULL, entries INTEGER NOT NULL, revision INTEGER NOT NULL,
+  UNIQUE(partition, name)) STRICT;
+CREATE TABLE entry(
+  log INTEGER NOT NULL, seq INTEGER NOT NULL, id BLOB NOT NULL, version INTEGER NOT NULL,
+  fingerprint BLOB NOT NULL, terms BLOB NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY(log, seq)) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX entry_id ON entry(log, id);
+CREATE TABLE term(
+  log INTEGER NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY(log, name, value, seq)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queue(
+  partition BLOB NOT NULL, name BLOB NOT NULL, next_position INTEGER NOT NULL,
+  waiting INTEGER NOT NULL, scheduled INTEGER NOT NULL, parked INTEGER NOT NULL,
+  PRIMARY KEY(partition, name)) STRICT, WITHOUT ROWID;
+CREATE TABLE item(
+  partition BLOB NOT NULL, queue BLOB NOT NULL, id BLOB NOT NULL,
+  part INTEGER NOT NULL, due_at INTEGER NOT NULL, position INTEGER NOT NULL,
+  not_before INTEGER NOT NULL, attempts INTEGER NOT NULL, reason BLOB NOT NULL,
+  payload BLOB NOT NULL,
+  PRIMARY KEY(partition, queue, id)) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX item_order ON item(partition, queue, part, due_at, position);
+
+CREATE TABLE limiter(
+  partition BLOB NOT NULL, name BLOB NOT NULL, arrival_us INTEGER NOT NULL,
+  PRIMARY KEY(partition, name)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE directory(
+  name BLOB NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY(name, key)) STRICT, WITHOUT ROWID;
+)sql";
+
+// kMigrations[n] leads from version n to n + 1.
+constexpr std::array<const char*, kSchemaVersion> kMigrations = {kVersion1};
+
+Result<> migrate(Connection& connection, std::size_t from) {
+  for (std::size_t version = from; version < kMigrations.size(); ++version) {
+    NIMBUS_CHECK(connection.execute(kMigrations.at(version)));
+  }
+  const std::string stamp = fmt::format("PRAGMA application_id={}; PRAGMA user_version={}",
+                                        kApplicationId, kSchemaVersion);
+  return connection.execute(stamp.c_str());
+}
+
+}  // namespace
+
+Result<> prepareSchema(Connection& connection) {
+  NIMBUS_TRY(const std::int64_t version, connection.integer("PRAGMA user_version"));
+  NIMBUS_TRY(const std::int64_t application, connection.integer("PRAGMA application_id"));
+  NIMBUS_TRY(const std::int64_t tables, connection.integer("SELECT count(*) FROM sqlite_schema"));
+  const bool fresh = version == 0 && application == 0 && tables == 0;
+  if (!fresh && application != kApplicationId) {
+    return Error(Code::Unprocessable,
+                 "the file is a database of another program; choose another data directory");
+  }
+  if (version > kSchemaVersion) {
+    return Error(Code::Unprocessable,
+                 fmt::format("the data was written by a newer nimbus (schema {}, this one knows "
+                             "{}); start that version, or restore a backup made before",
+                             version, kSchemaVersion));
+  }
+  if (version == kSchemaVersion) return {};
+
+  NIMBUS_CHECK(connection.execute("BEGIN EXCLUSIVE"));
+  if (auto migrated = migrate(connection, static_cast<std::size_t>(version)); !migrated) {
+    static_cast<void>(connection.execute("ROLLBACK"));
+    return std::move(migrated).error().in("bringing the data up to date");
+  }
+  return connection.execute("COMMIT");
+}
+
+}  // namespace nimbus::store::sqlite

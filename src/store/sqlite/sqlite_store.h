@@ -1,0 +1,72 @@
+#pragma once
+// The Store in one SQLite file: what Nimbus uses unless told otherwise. Several processes on one
+// host may share the file.
+//
+// One thread writes (writer.h), a few read (reader.h). A commit is durable when its transaction's
+// fsync has returned. If an fsync ever fails the process ends with exit code 74: what the kernel
+// then holds is unknown, and a second fsync would not tell the truth.
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "store/sqlite/writer.h"
+#include "store/store.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+namespace nimbus::store::sqlite {
+
+// How a transaction reaches the disk.
+enum class Synchronous : std::uint8_t {
+  Full,    // fsync before the answer: survives power loss
+  Normal,  // fsync at checkpoints only: power loss costs the newest commits, never consistency
+  Off,     // no fsync: power loss may cost the whole file
+};
+
+struct Options {
+  // The database; beside it lie its -wal and -shm files and the turnstile.
+  std::filesystem::path path;
+  Synchronous synchronous = Synchronous::Full;
+  // Threads that answer reads; each has a connection.
+  std::size_t readers = 2;
+  Writer::Options writer;
+};
+
+class SqliteStore final : public Store {
+ public:
+  // `clock` must outlive the store; all processes that share the file use the host's.
+  //
+  // InvalidArgument if the directory is missing or on a network file system; Unprocessable if the
+  // file is of a newer version or of another program; Unavailable if it cannot be opened.
+  static Result<std::unique_ptr<SqliteStore>> open(Options options, const Clock& clock);
+
+  // Finishes the commits that were begun.
+  ~SqliteStore() override;
+
+  Description describe() const override;
+  Timestamp now() const override;
+  PendingCommit commit(Partition partition, std::optional<Fence> fence, Batch batch) override;
+  Task<Result<std::vector<Answer>>> read(Partition partition, std::vector<Query> queries) override;
+  Task<Result<DirectoryPage>> readDirectory(std::string directory, std::string after,
+                                            std::string prefix, std::size_t limit) override;
+  std::unique_ptr<Watch> watch(Partition partition, std::function<void()> changed) override;
+  Task<Result<std::uint64_t>> sweep(Millis budget) override;
+  Task<Result<>> check() override;
+
+  WriterStatistics statistics() const;
+
+ private:
+  class Readers;
+
+  SqliteStore(const Options& options, const Clock& clock, Connection writer_connection,
+              Turnstile turnstile, std::unique_ptr<Readers> readers);
+
+  const Clock& clock_;
+  const Synchronous synchronous_;
+  Watchers watchers_;
+  std::unique_ptr<Readers> readers_;
+  Writer writer_;
+};
+
+}  // namespace nimbus::store::sqlite

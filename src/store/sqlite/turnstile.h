@@ -1,0 +1,50 @@
+#pragma once
+// One writer at a time over all processes that share a database.
+//
+// SQLite's own lock is polled for, so the loser of a race sleeps while the winner wins again: one
+// process starves. Here the kernel queues the waiting processes, in order. It also covers
+// checkpoints, and must: SQLite before 3.51.3 can damage a WAL that one connection resets while
+// another writes.
+
+#include "base/result.h"
+
+#include <filesystem>
+
+namespace nimbus::store::sqlite {
+
+class Turnstile {
+ public:
+  // `path`: a file of its own beside the database, never the database itself; closing any
+  // descriptor of that would drop SQLite's locks.
+  static Result<Turnstile> open(const std::filesystem::path& path);
+
+  Turnstile(Turnstile&& other) noexcept;
+  Turnstile& operator=(Turnstile&&) = delete;
+  Turnstile(const Turnstile&) = delete;
+  Turnstile& operator=(const Turnstile&) = delete;
+  ~Turnstile();
+
+  // Passing through; leaving is done by the destructor.
+  class Pass {
+   public:
+    explicit Pass(int descriptor) : descriptor_(descriptor) {}
+    ~Pass();
+    Pass(Pass&& other) noexcept;
+    Pass& operator=(Pass&&) = delete;
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+
+   private:
+    int descriptor_;
+  };
+
+  // Blocks until it is our turn. One thread per Turnstile.
+  Pass enter();
+
+ private:
+  explicit Turnstile(int descriptor) : descriptor_(descriptor) {}
+
+  int descriptor_;
+};
+
+}  // namespace nimbus::store::sqlite
