@@ -8,11 +8,9 @@
 #include "base/assert.h"
 #include "base/task.h"
 
-#include <boost/asio/any_completion_handler.hpp>
-#include <boost/asio/any_io_executor.hpp>
-
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -26,25 +24,46 @@ class OneShotEvent {
   OneShotEvent(const OneShotEvent&) = delete;
   OneShotEvent& operator=(const OneShotEvent&) = delete;
 
-  // At most once. Everything written before is visible to the task that wait() resumes.
+  // At most once. Everything written before is visible to the task that wait() resumes. The event
+  // may be gone as soon as this is called.
   void set();
   bool isSet() const { return state_.load(std::memory_order_acquire) == kSet; }
 
-  // At most one task may wait, once. It is resumed on its own executor. It is not woken by
-  // cancellation: what it waits for comes, and the answer may matter to others.
+  // At most one task may wait, once. It is resumed on its own executor, which is kept running until
+  // then. It is not woken by cancellation: what it waits for comes, and the answer may matter to
+  // others.
   Task<> wait();
 
  private:
-  struct Waiter {
-    boost::asio::any_completion_handler<void()> handler;
-    boost::asio::any_io_executor executor;  // also keeps its context running until then
-  };
+  friend class ResumeTogether;
+
+  // A task that waits, as the one who resumes it sees it.
+  class Waiter;
+  struct Begin;
+
   static constexpr std::uintptr_t kEmpty = 0;
   static constexpr std::uintptr_t kSet = 1;
 
-  static void resume(Waiter* waiter);
-
   std::atomic<std::uintptr_t> state_ = kEmpty;  // kEmpty, kSet, or the address of the Waiter
+};
+
+// While one of these lives on a thread, tasks whose events are set there are not resumed one by
+// one, but together, by one hand-over per executor, when it ends. Whoever sets many events at once
+// (a group commit) pays for one wake-up instead of hundreds.
+class ResumeTogether {
+ public:
+  ResumeTogether();
+  ~ResumeTogether();
+  ResumeTogether(const ResumeTogether&) = delete;
+  ResumeTogether& operator=(const ResumeTogether&) = delete;
+
+ private:
+  friend class OneShotEvent;
+  struct State;
+
+  void add(std::unique_ptr<OneShotEvent::Waiter> waiter);
+
+  std::unique_ptr<State> state_;
 };
 
 template <typename T>
@@ -56,8 +75,10 @@ class OneShot {
   }
   bool isSet() const { return event_.isSet(); }
 
-  Task<T> wait() {
-    co_await event_.wait();
+  // `owner` is kept alive until the task has the value: the OneShot may be a member of it.
+  Task<T> wait(std::shared_ptr<const void> owner = nullptr) {
+    // An event that is set already costs no suspension.
+    if (!event_.isSet()) co_await event_.wait();
     co_return *std::move(value_);
   }
 

@@ -1,5 +1,6 @@
 #include "store/batch.h"
 
+#include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -173,9 +174,10 @@ class Survey {
     return {};
   }
 
-  std::vector<Touch> touches_;
-  std::vector<Bulk> bulks_;
-  std::vector<std::string_view> dropped_logs_;
+  // Most batches are small, and every commit passes here.
+  boost::container::small_vector<Touch, 16> touches_;
+  boost::container::small_vector<Bulk, 4> bulks_;
+  boost::container::small_vector<std::string_view, 4> dropped_logs_;
   bool partition_dropped_ = false;
 };
 

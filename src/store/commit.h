@@ -36,20 +36,15 @@ class PendingCommit {
   explicit PendingCommit(std::shared_ptr<CommitState> state) : state_(std::move(state)) {}
 
   // The results, as soon as they are known. Call at most once.
-  Task<Result<Applied>> applied() { return wait(state_, &CommitState::applied_); }
+  Task<Result<Applied>> applied() { return state_->applied_.wait(state_); }
 
   // Whether it is durable. Call at most once.
-  Task<Result<>> durable() { return wait(state_, &CommitState::durable_); }
+  Task<Result<>> durable() { return state_->durable_.wait(state_); }
 
   // The results, once they are durable: for callers with nothing to do in between.
   Task<Result<Applied>> done() { return doneOf(*this); }
 
  private:
-  // The state outlives the task even if the PendingCommit does not.
-  template <typename T>
-  static Task<T> wait(std::shared_ptr<CommitState> state, OneShot<T> CommitState::*moment) {
-    co_return co_await ((*state).*moment).wait();
-  }
   static Task<Result<Applied>> doneOf(PendingCommit pending);
 
   std::shared_ptr<CommitState> state_;

@@ -15,6 +15,12 @@ constexpr int kBusyTimeoutMs = 5000;
 // The field that marks errors of SQLite.
 constexpr std::string_view kCodeField = "sqlite_code";
 
+// Once per process, before the first connection. The statistics cost a global lock per allocation.
+void configureLibrary() {
+  static const int kConfigured = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  static_cast<void>(kConfigured);
+}
+
 }  // namespace
 
 void Connection::Close::operator()(sqlite3* handle) const {
@@ -65,6 +71,7 @@ Error forCallers(const Error& error, Outcome outcome) {
 }
 
 Result<Connection> Connection::open(const std::filesystem::path& path, Mode mode) {
+  configureLibrary();
   const int flags =
       (mode == Mode::ReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
       SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;

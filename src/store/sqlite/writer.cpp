@@ -1,6 +1,7 @@
 #include "store/sqlite/writer.h"
 
 #include "base/log.h"
+#include "base/one_shot.h"
 
 #include <algorithm>
 #include <utility>
@@ -96,7 +97,10 @@ void Writer::commitTogether(const Tasks& tasks) {
   }
   ++counters_.transactions;
   counters_.tasks += tasks.size();
-  for (const auto& task : tasks) task->finish(durable);
+  {
+    const ResumeTogether together;
+    for (const auto& task : tasks) task->finish(durable);
+  }
   if (!durable || watchers_.empty()) return;
   for (const auto& task : tasks) {
     if (const Partition* partition = task->changed()) watchers_.notify(partition->name());
@@ -110,7 +114,10 @@ Result<> Writer::transact(const Tasks& tasks) {
   // process, sees an earlier time.
   const Timestamp now = clock_.now();
   const auto applyAll = [&]() -> Result<> {
-    for (const auto& task : tasks) NIMBUS_CHECK(task->apply(batch_writer_, now));
+    {
+      const ResumeTogether together;
+      for (const auto& task : tasks) NIMBUS_CHECK(task->apply(batch_writer_, now));
+    }
     NIMBUS_CHECK(commit_.run());
     return {};
   };
