@@ -1,0 +1,78 @@
+#pragma once
+// The suites, each a fixture of its own name. A backend is put through all of them with one line in
+// its own file:
+//
+//   NIMBUS_CONFORMANCE(Memory, memoryBackend());
+
+#include "base/testing/manual_clock.h"
+#include "client.h"
+#include "store_under_test.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+namespace nimbus::store::conformance {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// A fresh store on a clock that stands still.
+struct FreshStore {
+  explicit FreshStore(const Backend& backend) : under_test(backend.open(clock)) {}
+
+  ManualClock clock;
+  std::unique_ptr<StoreUnderTest> under_test;
+};
+
+// A fresh store for every case. The test itself is a client of one of its partitions.
+class StoreTest : public ::testing::TestWithParam<Backend>, private FreshStore, public Client {
+ protected:
+  StoreTest()
+      : FreshStore(GetParam()),
+        Client(under_test->store(), Partition("session", {"cart", "alice"})) {}
+
+  Timestamp now() const { return clock.now(); }
+  void advance(Millis by) { clock.advance(by); }
+
+  Client clientOf(Partition partition) { return {store(), std::move(partition)}; }
+
+  // Whether the data outlives the store; if it does, it has just done so.
+  bool reopen() {
+    if (!under_test->reopen()) return false;
+    use(under_test->store());
+    return true;
+  }
+  std::unique_ptr<Store> openSecond() { return under_test->openSecond(); }
+};
+
+class RecordTest : public StoreTest {};
+class VersionTest : public StoreTest {};
+class ExpiryTest : public StoreTest {};
+class SpaceTest : public StoreTest {};
+class LogTest : public StoreTest {};
+class LogIndexTest : public StoreTest {};
+class LeaseTest : public StoreTest {};
+class QueueTest : public StoreTest {};
+class LimiterTest : public StoreTest {};
+class BatchTest : public StoreTest {};
+class PartitionTest : public StoreTest {};
+class DirectoryTest : public StoreTest {};
+class WatchTest : public StoreTest {};
+class IdentifierTest : public StoreTest {};
+class ReadTest : public StoreTest {};
+class ConcurrencyTest : public StoreTest {};
+class PropertyTest : public StoreTest {};
+
+}  // namespace nimbus::store::conformance
+
+#define NIMBUS_CONFORMANCE_SUITE(name, suite, backend) \
+  INSTANTIATE_TEST_SUITE_P(name, suite, ::testing::Values(backend))
+
+#define NIMBUS_CONFORMANCE(name, backend)               \
+  NIMBUS_CONFORMANCE_SUITE(name, RecordTest, backend);  \
+  NIMBUS_CONFORMANCE_SUITE(name, VersionTest, backend); \
+  NIMBUS_CONFORMANCE_SUITE(name, ExpiryTest, backend)
