@@ -90,8 +90,9 @@ class Store {
   // store and must not block or call back into the store.
   virtual std::unique_ptr<Watch> watch(Partition partition, std::function<void()> changed) = 0;
 
-  // Removes expired records and empty limiters, oldest first, for about `budget`. The number
-  // removed; 0 = nothing is left to do. The server calls it now and then; reads never depend on it.
+  // Removes expired records and limiters that are full again, oldest first, for about `budget`. The
+  // number removed; 0 = nothing is left to do. A backend may let what has expired lie for some
+  // minutes. The server calls it now and then; reads never depend on it.
   virtual Task<Result<std::uint64_t>> sweep(Millis budget) = 0;
 
   // Cheap proof that the store can be written: for health checks.

@@ -271,8 +271,8 @@ struct BatchWriter::Write {
   Written operator()(const op::DropPartition&) const { return answer(writer.dropPartition()); }
 };
 
-BatchWriter::BatchWriter(Connection& connection)
-    : records_(connection),
+BatchWriter::BatchWriter(Connection& connection, Millis sweep_grain)
+    : records_(connection, sweep_grain),
       logs_(connection),
       leases_(connection),
       queues_(connection),

@@ -24,7 +24,7 @@ namespace nimbus::store::sqlite {
 class BatchWriter {
  public:
   // `connection` must outlive the BatchWriter.
-  explicit BatchWriter(Connection& connection);
+  BatchWriter(Connection& connection, Millis sweep_grain);
 
   // A refusal leaves the transaction as it was. After an error of the database itself
   // (isDatabaseError) it must be rolled back.

@@ -9,24 +9,15 @@
 namespace nimbus::store::sqlite {
 namespace {
 
-// How much later than its expiry a record may be swept. The wider, the more seldom a record whose
-// expiry moves with every write changes its place in the sweep index.
-constexpr Millis kSweepGrain = std::chrono::minutes(5);
-
-std::optional<Timestamp> sweepAt(const std::optional<Timestamp>& expires_at) {
-  if (!expires_at) return std::nullopt;
-  const auto grains = expires_at->time_since_epoch() / kSweepGrain;
-  return Timestamp((grains + 1) * kSweepGrain);
-}
-
 std::int64_t asSigned(std::uint64_t number) {
   return static_cast<std::int64_t>(number);
 }
 
 }  // namespace
 
-RecordTable::RecordTable(Connection& connection)
-    : load_(connection,
+RecordTable::RecordTable(Connection& connection, Millis sweep_grain)
+    : sweep_grain_(sweep_grain),
+      load_(connection,
             "SELECT version, length(value), expires_at, sweep_at FROM record"
             " WHERE partition=?1 AND space=?2 AND key=?3"),
       load_with_value_(connection,
@@ -52,7 +43,7 @@ RecordTable::RecordTable(Connection& connection)
                          "UPDATE record SET value=?4, version=?5, expires_at=?6, updated_at=?7,"
                          " sweep_at=?8 WHERE partition=?1 AND space=?2 AND key=?3"),
       touch_(connection,
-             "UPDATE record SET version=?4, expires_at=?5, updated_at=?6, sweep_at=?7"
+             "UPDATE record SET version=?4, expires_at=?5, sweep_at=?6"
              " WHERE partition=?1 AND space=?2 AND key=?3"),
       erase_(connection, "DELETE FROM record WHERE partition=?1 AND space=?2 AND key=?3"),
       clear_(connection, "DELETE FROM record WHERE partition=?1 AND space=?2 AND key>x''"),
@@ -66,6 +57,13 @@ RecordTable::RecordTable(Connection& connection)
       expired_(connection,
                "SELECT partition, space, key, version, length(value) FROM record"
                " WHERE sweep_at IS NOT NULL AND sweep_at<=?1 ORDER BY sweep_at LIMIT ?2") {}
+
+std::optional<Timestamp> RecordTable::sweepAt(const std::optional<Timestamp>& expires_at) const {
+  if (!expires_at) return std::nullopt;
+  const Millis::rep grain = sweep_grain_.count();
+  const Millis::rep at = expires_at->time_since_epoch().count();
+  return Timestamp(Millis((at + grain - 1) / grain * grain));
+}
 
 void RecordTable::begin(std::string_view partition, Timestamp now) {
   partition_ = partition;
@@ -196,7 +194,7 @@ Result<RecordWritten> RecordTable::touch(std::string_view space, std::string_vie
                                          const RecordBefore& before,
                                          const std::optional<Timestamp>& expires_at) {
   const Version version = before.version + 1;
-  NIMBUS_CHECK(touch_.run(partition_, space, key, version, expires_at, now_, sweepAt(expires_at)));
+  NIMBUS_CHECK(touch_.run(partition_, space, key, version, expires_at, sweepAt(expires_at)));
   return RecordWritten{version, expires_at};
 }
 

@@ -33,7 +33,8 @@ struct RecordBefore {
 
 class RecordTable {
  public:
-  explicit RecordTable(Connection& connection);
+  // `sweep_grain`: see Writer::Options.
+  RecordTable(Connection& connection, Millis sweep_grain);
 
   // Starts a batch. `partition` must outlive it.
   void begin(std::string_view partition, Timestamp now);
@@ -94,10 +95,12 @@ class RecordTable {
   };
 
   Space& space(std::string_view name) { return *spaces_.find(name).thing; }
+  std::optional<Timestamp> sweepAt(const std::optional<Timestamp>& expires_at) const;
   Result<> loadHeader(Space& space);
   Result<Totals> liveTotals(std::string_view space);
   Result<> changeTotals(Space& space, std::int64_t records, std::int64_t bytes);
 
+  const Millis sweep_grain_;
   std::string_view partition_;
   Timestamp now_;
   Met<Space> spaces_;

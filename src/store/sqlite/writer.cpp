@@ -15,7 +15,7 @@ Writer::Writer(Connection connection, Turnstile turnstile, const Clock& clock, W
       watchers_(watchers),
       connection_(std::move(connection)),
       turnstile_(std::move(turnstile)),
-      batch_writer_(connection_),
+      batch_writer_(connection_, options_.sweep_grain),
       begin_(connection_, "BEGIN IMMEDIATE"),
       commit_(connection_, "COMMIT"),
       data_version_(connection_, "PRAGMA data_version") {

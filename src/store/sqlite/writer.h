@@ -61,6 +61,9 @@ class Writer {
     std::uint64_t truncate_after_frames = 65536;
     // How soon a change by another process is noticed, while anybody watches.
     Millis foreign_change_poll = Millis(20);
+    // How much later than its expiry a record may be swept. The wider, the more seldom a record
+    // whose expiry moves with every write changes its place in the sweep index.
+    Millis sweep_grain = std::chrono::minutes(5);
     // Called when the file can no longer be trusted. Must not return.
     std::function<void(const Error&)> fail_stop;
   };
