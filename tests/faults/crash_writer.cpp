@@ -56,7 +56,8 @@ store::Batch numbered(std::uint64_t n) {
 
 Task<> produce(store::Store& store, int producer) {
   const store::Partition partition = partitionOf(producer);
-  auto info = co_await store::ask<store::LogInfo>(store, partition, store::query::GetLogInfo{kLog});
+  const store::query::GetLogInfo query{kLog};
+  const auto info = co_await store::ask<store::LogInfo>(store, partition, query);
   if (!info) std::_Exit(4);
   asio::steady_timer pause(co_await asio::this_coro::executor);
   for (std::uint64_t n = info->last_seq + 1;;) {

@@ -1,0 +1,163 @@
+"""Builds and runs the tests, part by part, and ends with one line: N passed, N failed."""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+JOBS = str(os.cpu_count() or 2)
+
+
+@dataclasses.dataclass
+class Count:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __iadd__(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        return self
+
+    def __str__(self):
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {self.failed} failed{skipped}"
+
+
+def run(command, env=None):
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}).returncode
+
+
+def build(preset, *targets):
+    """Configures if need be, builds, and says how long it took. Failing ends everything."""
+    started = time.monotonic()
+    directory = "build" if preset == "release" else f"build-{preset}"
+    commands = []
+    if not (ROOT / directory / "build.ninja").exists():
+        commands.append(["cmake", "--preset", preset])
+    commands.append(["cmake", "--build", directory, *(["--target", *targets] if targets else [])])
+    for command in commands:
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            print(done.stdout)
+            sys.exit(f"Building {preset} failed.")
+    print(f"   built {preset} in {time.monotonic() - started:.0f} s", flush=True)
+    return directory
+
+
+def from_junit(path, code):
+    """Counts a JUnit report. A runner that died without one counts as a failure."""
+    count = Count()
+    try:
+        suites = xml.parse(path).getroot()
+        for case in suites.iter("testcase"):
+            if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+                count.failed += 1
+            elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+                count.skipped += 1
+            else:
+                count.passed += 1
+    except (OSError, xml.ParseError):
+        count.failed += 1
+    if code != 0 and count.failed == 0:
+        count.failed += 1
+    if count.passed + count.failed == 0:
+        count.failed += 1  # a part that runs nothing tests nothing
+    return count
+
+
+def ctest(directory, *arguments, env=None, prefix=()):
+    with tempfile.TemporaryDirectory() as temporary:
+        report = os.path.join(temporary, "report.xml")
+        command = [*prefix, "ctest", "--test-dir", directory, "-j", JOBS, "--output-on-failure", "--progress", "--output-junit", report, *arguments]
+        return from_junit(report, run(command, env))
+
+
+def pytest(folder, *arguments, env=None):
+    with tempfile.TemporaryDirectory() as temporary:
+        report = os.path.join(temporary, "report.xml")
+        command = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *arguments, folder]
+        return from_junit(report, run(command, {"PYTHONDONTWRITEBYTECODE": "1", **(env or {})}))
+
+
+def checks():
+    """Rules about the source itself; each counts as a test."""
+    directory = build("asan")
+    count = Count()
+    for check in sorted((ROOT / "tools/checks").iterdir()):
+        good = run([str(check), directory]) == 0
+        print(f"   {check.name}: {'ok' if good else 'FAILED'}", flush=True)
+        count += Count(passed=1) if good else Count(failed=1)
+    return count
+
+
+def unit():
+    return ctest(build("asan"))
+
+
+def threads():
+    # Address space randomisation on new kernels leaves ThreadSanitizer no room.
+    # Fewer random schedules: they are for logic, and "unit" has run them.
+    return ctest(build("tsan"), env={"NIMBUS_SCHEDULES": "100"}, prefix=["setarch", "-R"])
+
+
+def end_to_end():
+    return pytest("tests/e2e", env={"NIMBUS_BIN": str(ROOT / build("release", "nimbus") / "nimbus")})
+
+
+def faults(**env):
+    directory = build("release", "crash_writer", "crash_reader")
+    return pytest("tests/faults", env={"NIMBUS_BUILD": directory, **env})
+
+
+def long_faults():
+    return faults(NIMBUS_LONG="1")
+
+
+PARTS = {
+    "checks": (checks, "format, includes, coroutine traps"),
+    "unit": (unit, "unit and conformance tests, with AddressSanitizer and UBSan"),
+    "threads": (threads, "the same with ThreadSanitizer"),
+    "e2e": (end_to_end, "the real binary, from outside"),
+    "faults": (faults, "kills, power cuts, full disks"),
+}
+# Run by name only.
+LONG_PARTS = {
+    "long": (long_faults, "the fault tests ten times over (about half an hour)"),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./test", description=__doc__)
+    parser.add_argument("parts", nargs="*", help="which parts to run (all but the long ones unless given)")
+    parser.add_argument("--list", action="store_true", help="name the parts")
+    arguments = parser.parse_args()
+    known = {**PARTS, **LONG_PARTS}
+    if arguments.list:
+        for name, (_, what) in known.items():
+            print(f"{name:<10} {what}")
+        return 0
+    unknown = [name for name in arguments.parts if name not in known]
+    if unknown:
+        parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(known)}")
+    total = Count()
+    for name in arguments.parts or PARTS:
+        function, what = known[name]
+        print(f"== {name}: {what}", flush=True)
+        started = time.monotonic()
+        count = function()
+        print(f"== {name}: {count} ({time.monotonic() - started:.0f} s)", flush=True)
+        total += count
+    print(total)
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
