@@ -90,4 +90,5 @@ class PropertyTest : public StoreTest {};
   NIMBUS_CONFORMANCE_SUITE(name, DirectoryTest, backend);  \
   NIMBUS_CONFORMANCE_SUITE(name, WatchTest, backend);      \
   NIMBUS_CONFORMANCE_SUITE(name, IdentifierTest, backend); \
-  NIMBUS_CONFORMANCE_SUITE(name, ReadTest, backend)
+  NIMBUS_CONFORMANCE_SUITE(name, ReadTest, backend);       \
+  NIMBUS_CONFORMANCE_SUITE(name, ConcurrencyTest, backend)
