@@ -82,7 +82,7 @@ TEST_P(VersionTest, GoesOnAfterExpiry) {
 TEST_P(VersionTest, GoesOnAfterExpiryAndSweep) {
   commit(put("s", "k"));
   commit(expiring(put("s", "k"), now() + 1s));
-  advance(1s);
+  advance(1s + kSweptBy);
   EXPECT_EQ(sweepAll(), 1U);
   EXPECT_GT(written(put("s", "k")).version, 2U);
 }
@@ -136,7 +136,7 @@ TEST_P(VersionTest, AfterExpiryTheRecordIsAbsentToWhoeverExpects) {
 TEST_P(VersionTest, TheFloorOutlivesTheStore) {
   for (int i = 0; i < 6; ++i) commit(put("s", "erased"), put("t", "swept"), put("u", "cleared"));
   commit(erase("s", "erased"), touch("t", "swept", now() + 1s), eraseSpace("u"));
-  advance(1s);
+  advance(1s + kSweptBy);
   sweepAll();
   if (!reopen()) return;
   EXPECT_GT(written(put("s", "erased")).version, 6U);
