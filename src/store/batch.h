@@ -8,7 +8,7 @@
 //   and pushes to one queue may be many; they take their places in the order given.
 // - What removes many at once (EraseSpace, RemoveRange, RemoveTerm, DropLog) goes with nothing else
 //   on that space or log, except that puts and adds may follow an EraseSpace, and appends a
-//   RemoveRange or RemoveTerm.
+//   RemoveRange or RemoveTerm; these then find the removal done.
 //
 // Refusals, all with Outcome::NotApplied:
 //   Fenced            the fence does not hold

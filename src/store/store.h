@@ -48,8 +48,8 @@ struct Description {
   Durability durability = Durability::Memory;
 };
 
-// Ends a watch() when destroyed. After that the callback is not called, nor running; so it must not
-// be destroyed from within its callback.
+// Ends a watch() when destroyed. After that the callback is not called, nor running, unless it was
+// the callback itself that destroyed it.
 class Watch {
  public:
   virtual ~Watch() = default;

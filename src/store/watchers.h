@@ -25,6 +25,7 @@ class Watchers {
   bool empty() const;
 
  private:
+  class Watcher;
   class Registration;
   struct State;
   std::shared_ptr<State> state_;

@@ -12,6 +12,11 @@ Error at(std::string_view what, std::size_t index, Error error) {
   return std::move(error).with(what, static_cast<std::int64_t>(index));
 }
 
+Result<std::int64_t> sumOf(const op::Add& add, const RecordBefore& before) {
+  const auto text = before.live ? std::optional<std::string_view>(before.value) : std::nullopt;
+  return addTo(text, add.delta);
+}
+
 }  // namespace
 
 // Each visitor below handles every operation; a new kind of operation does not compile until all
@@ -22,28 +27,35 @@ struct BatchWriter::Load {
 
   using Loaded = Result<Before>;
 
-  Loaded record(const std::string& space, const std::string& key,
-                std::optional<std::uint64_t> size_after) const {
-    NIMBUS_TRY(RecordBefore before, writer.records_.load(space, key, Values::Omit));
-    writer.records_.plan(space, before, size_after);
+  using After = RecordTable::After;
+
+  Loaded operator()(const op::Put& o) const {
+    NIMBUS_TRY(RecordBefore before, writer.records_.load(o.space, o.key, Values::Omit));
+    const auto expires_at = expiryOf(o.expiry, before.live, before.expires_at);
+    writer.records_.plan(o.space, before, After{o.value.size(), expires_at});
     return Before(std::move(before));
   }
-  Loaded operator()(const op::Put& o) const { return record(o.space, o.key, o.value.size()); }
-  Loaded operator()(const op::Erase& o) const { return record(o.space, o.key, std::nullopt); }
+  Loaded operator()(const op::Erase& o) const {
+    NIMBUS_TRY(RecordBefore before, writer.records_.load(o.space, o.key, Values::Omit));
+    writer.records_.plan(o.space, before, std::nullopt);
+    return Before(std::move(before));
+  }
   Loaded operator()(const op::EraseSpace& o) const {
     NIMBUS_CHECK(writer.records_.loadCleared(o.space));
     return Before();
   }
   Loaded operator()(const op::Add& o) const {
     NIMBUS_TRY(RecordBefore before, writer.records_.load(o.space, o.key, Values::Include));
-    const auto sum =
-        addTo(before.live ? std::optional<std::string_view>(before.value) : std::nullopt, o.delta);
-    // What cannot be added will be refused; until then it counts as it is.
-    writer.records_.plan(o.space, before, sum ? std::to_string(*sum).size() : before.size);
+    // What cannot be added will be refused; it changes nothing.
+    if (const auto sum = sumOf(o, before); sum) {
+      const auto expires_at = expiryOf(o.expiry, before.live, before.expires_at);
+      writer.records_.plan(o.space, before, After{std::to_string(*sum).size(), expires_at});
+    }
     return Before(std::move(before));
   }
   Loaded operator()(const op::Touch& o) const {
     NIMBUS_TRY(RecordBefore before, writer.records_.load(o.space, o.key, Values::Omit));
+    if (before.live) writer.records_.plan(o.space, before, After{before.size, o.expires_at});
     return Before(std::move(before));
   }
 
@@ -54,8 +66,14 @@ struct BatchWriter::Load {
   Loaded operator()(const op::Append& o) const { return entry(o.log, o.id); }
   Loaded operator()(const op::Amend& o) const { return entry(o.log, o.id); }
   Loaded operator()(const op::Remove& o) const { return entry(o.log, o.id); }
-  Loaded operator()(const op::RemoveRange&) const { return Before(); }
-  Loaded operator()(const op::RemoveTerm&) const { return Before(); }
+  Loaded operator()(const op::RemoveRange& o) const {
+    NIMBUS_CHECK(writer.logs_.plan(o));
+    return Before();
+  }
+  Loaded operator()(const op::RemoveTerm& o) const {
+    NIMBUS_CHECK(writer.logs_.plan(o));
+    return Before();
+  }
   Loaded operator()(const op::DropLog&) const { return Before(); }
 
   Loaded lease(const std::string& name) const {
@@ -66,23 +84,28 @@ struct BatchWriter::Load {
   Loaded operator()(const op::Renew& o) const { return lease(o.lease); }
   Loaded operator()(const op::Release& o) const { return lease(o.lease); }
 
-  Loaded item(const std::string& queue, const std::string& id, int in_line_after) const {
-    NIMBUS_TRY(ItemBefore before, writer.queues_.load(queue, id));
-    const int in_line_before = before.isIn(QueuePart::Line) ? 1 : 0;
-    NIMBUS_CHECK(writer.queues_.plan(queue, in_line_after - in_line_before));
+  // `waiting`: how the line grows if the item is where the operation wants it.
+  Loaded item(const std::string& queue, const std::string& id, QueuePart wanted,
+              int waiting) const {
+    NIMBUS_TRY(const ItemBefore before, writer.queues_.load(queue, id));
+    if (before.isIn(wanted)) NIMBUS_CHECK(writer.queues_.plan(queue, waiting));
     return Before(before);
   }
   Loaded operator()(const op::Push& o) const {
-    NIMBUS_TRY(ItemBefore before, writer.queues_.load(o.queue, o.id));
+    NIMBUS_TRY(const ItemBefore before, writer.queues_.load(o.queue, o.id));
     const bool joins = !before.present && !o.due_at;
-    NIMBUS_CHECK(writer.queues_.plan(o.queue, joins ? 1 : 0));
+    if (joins) NIMBUS_CHECK(writer.queues_.plan(o.queue, 1));
     return Before(before);
   }
-  Loaded operator()(const op::Join& o) const { return item(o.queue, o.id, 1); }
-  Loaded operator()(const op::Defer& o) const { return item(o.queue, o.id, 1); }
-  Loaded operator()(const op::Complete& o) const { return item(o.queue, o.id, 0); }
-  Loaded operator()(const op::Park& o) const { return item(o.queue, o.id, 0); }
-  Loaded operator()(const op::Revive& o) const { return item(o.queue, o.id, 1); }
+  Loaded operator()(const op::Join& o) const {
+    return item(o.queue, o.id, QueuePart::Scheduled, 1);
+  }
+  Loaded operator()(const op::Defer& o) const { return item(o.queue, o.id, QueuePart::Line, 0); }
+  Loaded operator()(const op::Complete& o) const {
+    return item(o.queue, o.id, QueuePart::Line, -1);
+  }
+  Loaded operator()(const op::Park& o) const { return item(o.queue, o.id, QueuePart::Line, -1); }
+  Loaded operator()(const op::Revive& o) const { return item(o.queue, o.id, QueuePart::Parked, 1); }
 
   Loaded operator()(const op::Take& o) const {
     NIMBUS_TRY(const std::int64_t arrival_us, writer.limiters_.load(writer.partition_, o.limiter));
@@ -129,12 +152,8 @@ struct BatchWriter::CheckOperation {
   Result<> operator()(const op::EraseSpace&) const { return {}; }
   Result<> operator()(const op::Add& o) const {
     NIMBUS_CHECK(version(o.expected));
-    NIMBUS_CHECK(sum(o, std::get<RecordBefore>(before)));
+    NIMBUS_CHECK(sumOf(o, std::get<RecordBefore>(before)));
     return {};
-  }
-  static Result<std::int64_t> sum(const op::Add& o, const RecordBefore& record) {
-    return addTo(record.live ? std::optional<std::string_view>(record.value) : std::nullopt,
-                 o.delta);
   }
   Result<> operator()(const op::Touch& o) const {
     NIMBUS_CHECK(version(o.expected));
@@ -219,7 +238,7 @@ struct BatchWriter::Write {
     return answer(writer.records_.clear(o.space));
   }
   Written operator()(const op::Add& o) const {
-    NIMBUS_TRY(const std::int64_t sum, CheckOperation::sum(o, record()));
+    NIMBUS_TRY(const std::int64_t sum, sumOf(o, record()));
     const auto expires_at = expiryOf(o.expiry, record().live, record().expires_at);
     NIMBUS_TRY(const RecordWritten written,
                writer.records_.write(o.space, o.key, record(), std::to_string(sum), expires_at));

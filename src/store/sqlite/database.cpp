@@ -109,13 +109,13 @@ Result<Statement::Rows> firstRow(Statement& statement, const char* sql) {
 }  // namespace
 
 Result<std::int64_t> Connection::integer(const char* sql) {
-  Statement statement(*this, sql);
+  NIMBUS_TRY(Statement statement, Statement::prepare(*this, sql));
   NIMBUS_TRY(auto rows, firstRow(statement, sql));
   return rows.integer(0);
 }
 
 Result<std::string> Connection::text(const char* sql) {
-  Statement statement(*this, sql);
+  NIMBUS_TRY(Statement statement, Statement::prepare(*this, sql));
   NIMBUS_TRY(auto rows, firstRow(statement, sql));
   return std::string(rows.bytes(0));
 }
@@ -145,12 +145,18 @@ bool Connection::inTransaction() const {
   return sqlite3_get_autocommit(handle()) == 0;
 }
 
-Statement::Statement(Connection& connection, std::string_view sql) {
+Result<Statement> Statement::prepare(Connection& connection, std::string_view sql) {
   sqlite3_stmt* raw = nullptr;
   const int code = sqlite3_prepare_v3(connection.handle(), sql.data(), static_cast<int>(sql.size()),
                                       SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
-  NIMBUS_ASSERT(code == SQLITE_OK, sqlite3_errmsg(connection.handle()));
-  statement_.reset(raw);
+  if (code != SQLITE_OK) return lastError(connection.handle(), sql);
+  return Statement(raw);
+}
+
+Statement::Statement(Connection& connection, std::string_view sql) {
+  auto prepared = prepare(connection, sql);
+  NIMBUS_ASSERT(prepared, sqlite3_errmsg(connection.handle()));
+  statement_ = std::move(prepared->statement_);
 }
 
 void Statement::bind(int index, std::string_view bytes) {

@@ -74,6 +74,9 @@ class Statement {
   // A statement that does not compile is a bug of ours.
   Statement(Connection& connection, std::string_view sql);
 
+  // For the first statements on a file that may turn out to be none of ours.
+  static Result<Statement> prepare(Connection& connection, std::string_view sql);
+
   // The answers, row by row. The statement is free again when this is destroyed.
   class Rows {
    public:
@@ -118,6 +121,8 @@ class Statement {
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const;
   };
+
+  explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
 
   void bind(int index, std::string_view bytes);
   void bind(int index, std::int64_t number);

@@ -98,7 +98,31 @@ Result<EntryBefore> LogTable::load(std::string_view name, std::string_view id) {
   before.version = rows.unsignedInteger(1);
   before.fingerprint = rows.bytes(2);
   before.terms = rows.bytes(3);
+  if (log->isPlannedToGo(before)) return EntryBefore();
   return before;
+}
+
+bool LogTable::Log::isPlannedToGo(const EntryBefore& entry) const {
+  for (const op::RemoveRange* range : planned_ranges) {
+    if (range->from <= entry.seq && entry.seq <= range->to) return true;
+  }
+  if (planned_terms.empty()) return false;
+  const std::vector<Term> terms = unpackTerms(entry.terms);
+  return std::any_of(planned_terms.begin(), planned_terms.end(), [&](const op::RemoveTerm* o) {
+    return std::find(terms.begin(), terms.end(), o->term) != terms.end();
+  });
+}
+
+Result<> LogTable::plan(const op::RemoveRange& op) {
+  NIMBUS_TRY(Log* const log, this->log(op.log));
+  log->planned_ranges.push_back(&op);
+  return {};
+}
+
+Result<> LogTable::plan(const op::RemoveTerm& op) {
+  NIMBUS_TRY(Log* const log, this->log(op.log));
+  log->planned_terms.push_back(&op);
+  return {};
 }
 
 Result<> LogTable::create(Log& log) {
@@ -128,7 +152,7 @@ Result<> LogTable::removeTerms(const Log& log, Seq seq, std::string_view packed)
 }
 
 Result<Appended> LogTable::append(const op::Append& op, const EntryBefore& before) {
-  if (before.present) return Appended{before.seq, before.version, true};
+  if (before.present) return Appended{before.seq, 1, true};  // as the first time
   NIMBUS_TRY(Log* const log, this->log(op.log));
   NIMBUS_CHECK(create(*log));
   const Seq seq = ++log->info.last_seq;

@@ -34,7 +34,12 @@ class LogTable {
   void begin(std::string_view partition);
 
   Result<LogInfo> info(std::string_view log);
+  // Absent if the batch removes it first.
   Result<EntryBefore> load(std::string_view log, std::string_view id);
+
+  // Notes what the batch removes: what follows in the batch does not find it.
+  Result<> plan(const op::RemoveRange& op);
+  Result<> plan(const op::RemoveTerm& op);
 
   Result<Appended> append(const op::Append& op, const EntryBefore& before);
   Result<Appended> amend(const op::Amend& op, const EntryBefore& before);
@@ -55,6 +60,11 @@ class LogTable {
     std::int64_t id = 0;  // 0 = no row yet
     LogInfo info;
     bool changed = false;
+    // What the batch removes.
+    std::vector<const op::RemoveRange*> planned_ranges;
+    std::vector<const op::RemoveTerm*> planned_terms;
+
+    bool isPlannedToGo(const EntryBefore& entry) const;
   };
 
   Result<Log*> log(std::string_view name);

@@ -123,14 +123,15 @@ Result<> RecordTable::loadCleared(std::string_view space_name) {
 }
 
 void RecordTable::plan(std::string_view space_name, const RecordBefore& before,
-                       std::optional<std::uint64_t> size_after) {
+                       const std::optional<After>& after) {
   Space& space = this->space(space_name);
-  const std::int64_t records = size_after ? 1 : 0;
-  const std::int64_t bytes = asSigned(size_after.value_or(0));
-  space.planned.add(records - (before.present ? 1 : 0),
-                    bytes - (before.present ? asSigned(before.size) : 0));
-  space.planned_live.add(records - (before.live ? 1 : 0),
-                         bytes - (before.live ? asSigned(before.size) : 0));
+  const std::int64_t bytes_before = asSigned(before.size);
+  if (before.present) space.planned.add(-1, -bytes_before);
+  if (before.live) space.planned_live.add(-1, -bytes_before);
+  if (!after) return;
+  const std::int64_t bytes_after = asSigned(after->size);
+  space.planned.add(1, bytes_after);
+  if (isLive(after->expires_at, now_)) space.planned_live.add(1, bytes_after);
 }
 
 Result<> RecordTable::checkWithin(const require::SpaceWithin& limit) {

@@ -44,8 +44,12 @@ class RecordTable {
   Result<> loadCleared(std::string_view space);
 
   // How the batch would change a space, told operation by operation before the first write.
-  void plan(std::string_view space, const RecordBefore& before,
-            std::optional<std::uint64_t> size_after);
+  // `after`: what the record will be; absent = removed.
+  struct After {
+    std::uint64_t size = 0;
+    std::optional<Timestamp> expires_at;
+  };
+  void plan(std::string_view space, const RecordBefore& before, const std::optional<After>& after);
   Result<> checkWithin(const require::SpaceWithin& limit);
 
   // Writes. `before` as loaded.
