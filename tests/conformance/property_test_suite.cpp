@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -19,7 +20,7 @@
 namespace nimbus::store::conformance {
 namespace {
 
-constexpr std::chrono::seconds kAWhile(12);
+constexpr std::chrono::seconds kAWhile(15);
 constexpr std::uint64_t kSchedules = 4000;
 constexpr std::size_t kClients = 3;
 
@@ -61,7 +62,11 @@ class Schedule {
       moveOn();
     }
     readAll();
-    return wrong_;
+    for (const auto& site : sites_) site->client.commit(op::DropPartition{});
+    if (wrong_.empty()) return {};
+    std::string out = wrong_ + "\nafter:";
+    for (const auto& step : history_) out += "\n" + step();
+    return out;
   }
 
  private:
@@ -95,8 +100,12 @@ class Schedule {
     for (Commit& commit : commits) {
       const Result<Applied> answered = commit.site.client.wait(std::move(commit.pending));
       const Partition& partition = commit.site.client.partition();
-      compare(partition, text(commit.batch) + (commit.fence ? " (fenced)" : ""),
-              model_.commit(partition, commit.fence, commit.batch, now(), answered));
+      const std::string difference =
+          model_.commit(partition, commit.fence, commit.batch, now(), answered);
+      compare(partition, difference,
+              [batch = std::move(commit.batch), fenced = commit.fence.has_value()] {
+                return text(batch) + (fenced ? "\n  with a fence" : "");
+              });
     }
   }
 
@@ -112,20 +121,17 @@ class Schedule {
     for (const auto& site : sites_) {
       const std::string& own = site->generator.names();
       const auto page = site->client.tryDirectory("d", "", own, kMaxPage);
-      compare(site->client.partition(), "directory",
-              model_.readDirectory("d", "", own, kMaxPage, page));
+      compare(site->client.partition(), model_.readDirectory("d", "", own, kMaxPage, page),
+              [] { return "directory"; });
     }
   }
 
   void ask(Site& site, const std::vector<Query>& queries) {
-    const auto answers = site.client.tryRead(queries);
-    if (!answers) {
-      compare(site.client.partition(), "read", "not read: " + answers.error().message());
-      return;
-    }
+    const Partition& partition = site.client.partition();
+    const std::vector<Answer> answers = site.client.read(queries);
     for (std::size_t i = 0; i < queries.size(); ++i) {
-      compare(site.client.partition(), "query of kind " + std::to_string(queries[i].index()),
-              model_.read(site.client.partition(), queries[i], now(), (*answers)[i]));
+      compare(partition, model_.read(partition, queries[i], now(), answers.at(i)),
+              [kind = queries[i].index()] { return "query of kind " + std::to_string(kind); });
     }
   }
 
@@ -139,17 +145,21 @@ class Schedule {
     }
   }
 
-  void compare(const Partition& partition, const std::string& what, const std::string& difference) {
+  // `what` was done is only said when something is wrong.
+  void compare(const Partition& partition, const std::string& difference,
+               std::function<std::string()> what) {
     if (!wrong_.empty()) return;
-    history_ += "\n" + text(std::optional(now())) + " " + partition.name() + ": " + what;
-    if (!difference.empty()) wrong_ = difference + "\nafter:" + history_;
+    history_.push_back([when = now(), name = partition.name(), what = std::move(what)] {
+      return text(std::optional(when)) + " " + name + ": " + what();
+    });
+    wrong_ = difference;
   }
 
   SeededRandom random_;
   World world_;
   Model model_;
   std::vector<std::unique_ptr<Site>> sites_;
-  std::string history_;
+  std::vector<std::function<std::string()>> history_;
   std::string wrong_;
 };
 
