@@ -75,20 +75,21 @@ class PropertyTest : public StoreTest {};
 #define NIMBUS_CONFORMANCE_SUITE(name, suite, backend) \
   INSTANTIATE_TEST_SUITE_P(name, suite, ::testing::Values(backend))
 
-#define NIMBUS_CONFORMANCE(name, backend)                  \
-  NIMBUS_CONFORMANCE_SUITE(name, RecordTest, backend);     \
-  NIMBUS_CONFORMANCE_SUITE(name, VersionTest, backend);    \
-  NIMBUS_CONFORMANCE_SUITE(name, ExpiryTest, backend);     \
-  NIMBUS_CONFORMANCE_SUITE(name, SpaceTest, backend);      \
-  NIMBUS_CONFORMANCE_SUITE(name, LogTest, backend);        \
-  NIMBUS_CONFORMANCE_SUITE(name, LogIndexTest, backend);   \
-  NIMBUS_CONFORMANCE_SUITE(name, LeaseTest, backend);      \
-  NIMBUS_CONFORMANCE_SUITE(name, QueueTest, backend);      \
-  NIMBUS_CONFORMANCE_SUITE(name, LimiterTest, backend);    \
-  NIMBUS_CONFORMANCE_SUITE(name, BatchTest, backend);      \
-  NIMBUS_CONFORMANCE_SUITE(name, PartitionTest, backend);  \
-  NIMBUS_CONFORMANCE_SUITE(name, DirectoryTest, backend);  \
-  NIMBUS_CONFORMANCE_SUITE(name, WatchTest, backend);      \
-  NIMBUS_CONFORMANCE_SUITE(name, IdentifierTest, backend); \
-  NIMBUS_CONFORMANCE_SUITE(name, ReadTest, backend);       \
-  NIMBUS_CONFORMANCE_SUITE(name, ConcurrencyTest, backend)
+#define NIMBUS_CONFORMANCE(name, backend)                   \
+  NIMBUS_CONFORMANCE_SUITE(name, RecordTest, backend);      \
+  NIMBUS_CONFORMANCE_SUITE(name, VersionTest, backend);     \
+  NIMBUS_CONFORMANCE_SUITE(name, ExpiryTest, backend);      \
+  NIMBUS_CONFORMANCE_SUITE(name, SpaceTest, backend);       \
+  NIMBUS_CONFORMANCE_SUITE(name, LogTest, backend);         \
+  NIMBUS_CONFORMANCE_SUITE(name, LogIndexTest, backend);    \
+  NIMBUS_CONFORMANCE_SUITE(name, LeaseTest, backend);       \
+  NIMBUS_CONFORMANCE_SUITE(name, QueueTest, backend);       \
+  NIMBUS_CONFORMANCE_SUITE(name, LimiterTest, backend);     \
+  NIMBUS_CONFORMANCE_SUITE(name, BatchTest, backend);       \
+  NIMBUS_CONFORMANCE_SUITE(name, PartitionTest, backend);   \
+  NIMBUS_CONFORMANCE_SUITE(name, DirectoryTest, backend);   \
+  NIMBUS_CONFORMANCE_SUITE(name, WatchTest, backend);       \
+  NIMBUS_CONFORMANCE_SUITE(name, IdentifierTest, backend);  \
+  NIMBUS_CONFORMANCE_SUITE(name, ReadTest, backend);        \
+  NIMBUS_CONFORMANCE_SUITE(name, ConcurrencyTest, backend); \
+  NIMBUS_CONFORMANCE_SUITE(name, PropertyTest, backend)

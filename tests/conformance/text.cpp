@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace nimbus::store::conformance {
@@ -133,6 +134,85 @@ std::string text(const Answer& answer) {
 
 std::string text(const OperationResult& result) {
   return std::visit(ResultText(), result);
+}
+
+namespace {
+
+constexpr std::array<std::string_view, std::variant_size_v<Operation>> kOperations = {
+    "Put",   "Erase",   "EraseSpace",  "Add",          "Touch",   "Append",
+    "Amend", "Remove",  "RemoveRange", "RemoveTerm",   "DropLog", "Acquire",
+    "Renew", "Release", "Push",        "Join",         "Defer",   "Complete",
+    "Park",  "Revive",  "Take",        "DropPartition"};
+constexpr std::array<std::string_view, std::variant_size_v<Condition>> kConditions = {
+    "RecordVersion", "SpaceWithin", "LogEndsAt", "LogUnchanged", "QueueWithin"};
+
+// The fields that a part has, by name.
+template <typename Part>
+std::string fieldsOf(const Part& part) {
+  std::string out;
+  const auto show = [&out](std::string_view name, const auto& value) {
+    out += fmt::format(" {}={}", name, value);
+  };
+  if constexpr (requires { part.space; }) show("space", text(part.space));
+  if constexpr (requires { part.key; }) show("key", text(part.key));
+  if constexpr (requires { part.log; }) show("log", text(part.log));
+  if constexpr (requires { part.lease; }) show("lease", text(part.lease));
+  if constexpr (requires { part.queue; }) show("queue", text(part.queue));
+  if constexpr (requires { part.limiter; }) show("limiter", text(part.limiter));
+  if constexpr (requires { part.id; }) show("id", text(part.id));
+  if constexpr (requires { part.holder; }) show("holder", text(part.holder));
+  if constexpr (requires { part.value; }) show("value", text(part.value));
+  if constexpr (requires { part.fingerprint; }) show("fingerprint", text(part.fingerprint));
+  if constexpr (requires { part.terms; }) {
+    for (const Term& term : part.terms) show(term.index, text(term.value));
+  }
+  if constexpr (requires { part.term; }) show(part.term.index, text(part.term.value));
+  if constexpr (requires { part.delta; }) show("delta", part.delta);
+  if constexpr (requires { part.from; }) show("from", part.from);
+  if constexpr (requires { part.to; }) show("to", part.to);
+  if constexpr (requires { part.cost; }) show("cost", part.cost);
+  if constexpr (requires { part.token; }) show("epoch", part.token.epoch);
+  if constexpr (requires { part.take_over; }) {
+    if (part.take_over) show("take_over", part.take_over->epoch);
+  }
+  if constexpr (requires { part.ttl; }) {
+    if (part.ttl) show("ttl", part.ttl->count());
+  }
+  if constexpr (requires { part.due_at; }) show("due_at", text(part.due_at));
+  if constexpr (requires { part.expires_at; }) show("expires", text(part.expires_at));
+  if constexpr (requires { part.expiry; }) {
+    show(part.expiry.keep_existing ? "expires_if_new" : "expires", text(part.expiry.at));
+  }
+  if constexpr (requires { part.expected; }) {
+    if (part.expected) show("expected", *part.expected);
+  }
+  if constexpr (requires { part.version; }) show("version", part.version);
+  if constexpr (requires { part.max_records; }) show("max_records", part.max_records);
+  if constexpr (requires { part.max_bytes; }) show("max_bytes", part.max_bytes);
+  if constexpr (requires { part.last_seq; }) show("last_seq", part.last_seq);
+  if constexpr (requires { part.revision; }) show("revision", part.revision);
+  if constexpr (requires { part.max_waiting; }) show("max_waiting", part.max_waiting);
+  return out;
+}
+
+}  // namespace
+
+std::string text(const Batch& batch) {
+  const auto fields = [](const auto& part) { return fieldsOf(part); };
+  std::string out = "commit";
+  for (const Condition& condition : batch.conditions) {
+    out += fmt::format("\n  if {}{}", kConditions.at(condition.index()),
+                       std::visit(fields, condition));
+  }
+  for (const Operation& operation : batch.operations) {
+    out +=
+        fmt::format("\n  {}{}", kOperations.at(operation.index()), std::visit(fields, operation));
+  }
+  for (const Listing& listing : batch.listings) {
+    out += fmt::format("\n  list {} {}", text(listing.key),
+                       listing.value ? text(*listing.value) : "no more");
+  }
+  return out;
 }
 
 std::string text(const Error& error) {

@@ -28,6 +28,7 @@ std::string text(const DirectoryEntry& entry);
 std::string text(const Answer& answer);  // pages: one line per item
 
 std::string text(const OperationResult& result);
+std::string text(const Batch& batch);  // its parts and their names, for a reader of a failure
 
 // "version_conflict current_version=3 operation=0": the code and the fields by name.
 std::string text(const Error& error);

@@ -93,19 +93,27 @@ struct MemoryStore::State {
                          const Batch& batch) {
     NIMBUS_CHECK(validate(batch));
     const std::lock_guard lock(mutex);
-    const Timestamp now = clock.now();
-    PartitionData& data = partitions[partition];
-    NIMBUS_CHECK(memory::check(data, fence, batch, now));
-    Applied applied = apply(data, batch, now);
-    for (const Listing& listing : batch.listings) {
-      auto& directory = directories[listing.directory];
-      if (listing.value) {
-        directory[listing.key] = *listing.value;
-      } else {
-        directory.erase(listing.key);
-      }
-    }
+    const auto place = partitions.try_emplace(partition).first;
+    Result<Applied> applied = commit(place->second, fence, batch);
+    if (place->second.empty()) partitions.erase(place);
     return applied;
+  }
+
+  Result<Applied> commit(PartitionData& data, const std::optional<Fence>& fence,
+                         const Batch& batch) {
+    const Timestamp now = clock.now();
+    NIMBUS_CHECK(memory::check(data, fence, batch, now));
+    for (const Listing& listing : batch.listings) list(listing);
+    return apply(data, batch, now);
+  }
+
+  void list(const Listing& listing) {
+    auto& directory = directories[listing.directory];
+    if (listing.value) {
+      directory[listing.key] = *listing.value;
+    } else {
+      directory.erase(listing.key);
+    }
   }
 
   const Clock& clock;

@@ -50,6 +50,10 @@ std::map<Queue::Place, std::string>& Queue::part(QueuePart which) {
   return parts.at(static_cast<std::size_t>(which));
 }
 
+bool PartitionData::empty() const {
+  return spaces.empty() && logs.empty() && leases.empty() && queues.empty() && limiters.empty();
+}
+
 std::uint64_t sweep(PartitionData& data, Timestamp now) {
   std::uint64_t removed = 0;
   for (auto& [name, space] : data.spaces) {

@@ -74,6 +74,9 @@ struct PartitionData {
   std::map<std::string, LeaseState> leases;
   std::map<std::string, Queue> queues;
   std::map<std::string, std::int64_t> limiters;  // see GcraStep
+
+  // Nothing is kept, not even a counter.
+  bool empty() const;
 };
 
 // The value under the key, or one that was never written to.
