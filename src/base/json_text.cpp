@@ -68,4 +68,10 @@ void appendJsonString(std::string& out, std::string_view text) {
   out += '"';
 }
 
+std::string printable(std::string_view text) {
+  std::string out;
+  appendJsonString(out, text);
+  return out.substr(1, out.size() - 2);
+}
+
 }  // namespace nimbus

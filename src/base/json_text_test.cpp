@@ -40,6 +40,11 @@ TEST(JsonTextTest, BytesThatAreNotUtf8BecomeReplacementCharacters) {
   EXPECT_EQ(asJson("\xE2\x82"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");
 }
 
+TEST(JsonTextTest, PrintableTextHasNoQuotesAround) {
+  EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(printable("it's \x1b[31m red\n"), R"(it's \u001b[31m red\n)");
+}
+
 TEST(JsonTextTest, EveryCodePointComesBackFromAParser) {
   for (std::uint32_t point = 0; point < 0x3000; ++point) {
     std::string text = "<";

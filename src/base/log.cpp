@@ -75,26 +75,14 @@ struct AppendJsonValue {
   }
 };
 
-std::string quoted(std::string_view text) {
-  std::string out;
-  appendJsonString(out, text);
-  return out;
-}
-
 // Text values are quoted only where a reader, or a terminal, would stumble over them.
 bool needsQuotes(std::string_view text) {
   if (text.empty() || text.find_first_of(" =") != text.npos) return true;
-  return quoted(text).size() != text.size() + 2;  // something in it had to be escaped
-}
-
-// An event is our own words; quotes would be noise around them.
-std::string withoutQuotes(std::string text) {
-  return text.substr(1, text.size() - 2);
+  return printable(text).size() != text.size();  // something in it had to be escaped
 }
 
 std::string formatText(Level level, std::string_view event, Fields fields) {
-  std::string line =
-      fmt::format("{} {:<5} {}", timeText(), levelName(level), withoutQuotes(quoted(event)));
+  std::string line = fmt::format("{} {:<5} {}", timeText(), levelName(level), printable(event));
   for (const Field& field : fields) {
     line += ' ';
     line += field.name;

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/json_text.h"
+#include "base/nearest.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +14,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <set>
 #include <system_error>
 
@@ -124,22 +124,6 @@ std::string withoutPassword(std::string text) {
   return text.replace(colon + 1, at - colon - 1, kMask);
 }
 
-// How many single-character edits make one of the other.
-std::size_t editDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 // server.tls.cert_file -> NIMBUS_SERVER__TLS__CERT_FILE
 std::string variableName(std::string_view setting) {
   std::string out(kPrefix);
@@ -205,12 +189,6 @@ std::string_view sectionOf(std::string_view name) {
 
 std::string_view lastPart(std::string_view name) {
   return name.substr(name.rfind('.') + 1);  // npos + 1 is 0
-}
-
-// For a comment or a message: what has no business on a terminal is escaped.
-std::string printable(std::string_view text) {
-  const std::string out = quoted(text);
-  return out.substr(1, out.size() - 2);
 }
 
 std::string markdownCell(std::string_view text) {
@@ -574,9 +552,7 @@ std::string Settings::nearest(std::string_view name, Among among) const {
     return std::min(editDistance(wanted, known),
                     editDistance(lastPart(wanted), lastPart(known)) + 2);
   };
-  const auto best = std::min_element(candidates.begin(), candidates.end(),
-                                     [&](auto a, auto b) { return distance(a) < distance(b); });
-  return best == candidates.end() ? std::string() : std::string(*best);
+  return std::string(nimbus::nearest(candidates, distance));
 }
 
 }  // namespace nimbus
