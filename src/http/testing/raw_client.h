@@ -39,13 +39,23 @@ class RawClient {
   static constexpr std::chrono::milliseconds kPatience{20'000};
   enum class Ended { Closed, Reset, StillOpen };
 
-  explicit RawClient(std::uint16_t port, int receive_buffer = 0) {
+  // Not connected yet.
+  RawClient() {
     socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const int on = 1;
     ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  explicit RawClient(std::uint16_t port, int receive_buffer = 0) : RawClient() {
     if (receive_buffer > 0) {
       ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     }
+    connect(port);
+  }
+  ~RawClient() { close(); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  void connect(std::uint16_t port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
@@ -55,10 +65,6 @@ class RawClient {
       close();
     }
   }
-  ~RawClient() { close(); }
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
-
   bool isConnected() const { return socket_ >= 0; }
   void close() {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));

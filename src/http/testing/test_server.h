@@ -64,6 +64,7 @@ class TestServer {
   std::counting_semaphore<1000> held{0};       // released by each handler of GET /held as it begins
   std::counting_semaphore<1000> cancelled{0};  // and as it is cancelled
   std::atomic<bool> is_released = false;
+  std::shared_ptr<EventStream> kept_stream;       // the answer to GET /kept
   std::counting_semaphore<1000> stream_ended{0};  // released by event producers as they end
 
  private:
@@ -88,6 +89,9 @@ class TestServer {
                 }});
     router.add({.method = Method::Get, .pattern = "/events", .handler = [this](Request& request) {
                   return events(*this, request);
+                }});
+    router.add({.method = Method::Get, .pattern = "/kept", .handler = [this](Request& request) {
+                  return kept(*this, request);
                 }});
     router.add({.method = Method::Get,
                 .pattern = "/sessions/{key:text}",
@@ -114,6 +118,9 @@ class TestServer {
   static Task<Result<Response>> big(Request& request) {
     NIMBUS_CO_TRY(const auto size, request.queryParameters().integer("size", {}));
     co_return Response::text(std::string(static_cast<std::size_t>(size.value_or(0)), 'x'));
+  }
+  static Task<Result<Response>> kept(TestServer& self, Request& /*request*/) {
+    co_return Response::events(self.kept_stream);
   }
   static Task<Result<Response>> parameter(Request& request) {
     co_return Response::text(std::string(request.parameters["key"]));
