@@ -271,6 +271,9 @@ Task<Response> Connection::respond(const Route& route) {
     reason = failure.what();
   } catch (...) {
   }
+  if (is_cut_off_) {
+    co_return problem(Error(Code::Unavailable, "the server stops", Outcome::Unknown), request.id);
+  }
   log::error("a handler threw",
              {{"request_id", request.id}, {"route", route.pattern}, {"reason", reason}});
   // What was thrown is for the log; it may name files or hold other people's data.

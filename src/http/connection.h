@@ -120,6 +120,7 @@ class Connection : public OpenHook, public DirtyHook {
   bool is_broken_ = false;      // the client is gone
   bool is_expired_ = false;     // set by sweep()
   bool is_parking_ = false;     // set by sweep()
+  bool is_cut_off_ = false;     // set by cutOff()
   bool has_unread_ = false;     // closing at once could destroy our last answer
   bool skipped_blank_ = false;  // one empty line before a request is forgiven
   const Route* route_ = nullptr;

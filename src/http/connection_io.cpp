@@ -59,6 +59,7 @@ void Connection::drain() {
 
 void Connection::cutOff() {
   error_code ignored;
+  is_cut_off_ = true;
   socket_.close(ignored);
   endStream();
   cancel_.emit(asio::cancellation_type::terminal);

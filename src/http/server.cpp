@@ -75,6 +75,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   void onAccepted(const error_code& failure, Lane& lane, Socket socket) {
     if (is_closed_) return;
     if (!failure) {
+      is_short_ = false;
       auto adopt = [target = lane.shared_from_this(), taken = std::move(socket)]() mutable {
         target->adopt(std::move(taken));
       };
@@ -86,7 +87,9 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
       accept();  // that client gave up in the queue
       return;
     }
-    log::warn("cannot accept connections", {{"reason", failure.message()}});
+    if (!std::exchange(is_short_, true)) {
+      log::warn("cannot accept connections", {{"reason", failure.message()}});
+    }
     pause_.expires_after(kAcceptPause);
     auto again = [self = shared_from_this()](const error_code& stopped) {
       if (!stopped && !self->is_closed_) self->accept();
@@ -100,6 +103,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   std::size_t next_lane_ = 0;
   std::uint16_t port_ = 0;
   bool is_closed_ = false;
+  bool is_short_ = false;  // of descriptors or memory, and the log knows
 };
 
 Result<std::unique_ptr<asio::ssl::context>> openTls(const TlsFiles& files) {
