@@ -21,11 +21,13 @@ class HelpFormatter final : public CLI::Formatter {
   explicit HelpFormatter(const std::map<const CLI::App*, const Command*>& commands)
       : commands_(commands) {
     column_width(34);
-    label("OPTIONS", "options");
-    label("SUBCOMMANDS", "Commands");
-    label("Options", "Options");
+    label("SUBCOMMAND", "COMMAND");
+    label("Subcommands", "Commands");
     label("Positionals", "Arguments");
-    label("TEXT", "");
+  }
+
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return "\n" + CLI::Formatter::make_usage(app, std::move(name));
   }
 
   std::string make_description(const CLI::App* app) const override {
@@ -40,9 +42,9 @@ class HelpFormatter final : public CLI::Formatter {
   std::string make_footer(const CLI::App* app) const override {
     const auto found = commands_.find(app);
     if (found == commands_.end() || found->second->examples.empty()) {
-      return app->get_footer().empty() ? "" : "\n" + app->get_footer() + "\n";
+      return app->get_footer().empty() ? "" : app->get_footer() + "\n";
     }
-    std::string text = "\nExamples:\n";
+    std::string text = "Examples:\n";
     for (const auto& [line, meaning] : found->second->examples) {
       text += "  " + line + "\n";
       if (!meaning.empty()) text += "      " + meaning + "\n";
@@ -68,9 +70,10 @@ class Parser {
   explicit Parser(const std::vector<Command>& commands)
       : app_("Nimbus runs ordinary functions with durable state, in one binary.", "nimbus") {
     app_.formatter(std::make_shared<HelpFormatter>(by_app_));
-    app_.set_version_flag("--version", "nimbus " + std::string(version()));
+    app_.set_version_flag("--version", "nimbus " + std::string(version()), "Print the version");
     app_.footer("`nimbus COMMAND --help` says more about a command.");
     app_.option_defaults()->always_capture_default(false);
+    app_.set_help_flag("-h,--help", "Print this help");
     app_.require_subcommand(1);
     for (const Command& command : commands) add(command);
   }
