@@ -232,9 +232,8 @@ Task<bool> Connection::answerRequest() {
       lane_->flushSoon(*this);
     }
   }
-  // Not an expression with ?: — the handler's answer must not be copied.
   if (!early) early = co_await respond(*route_);
-  if (!co_await send(*std::move(early))) co_return false;
+  if (!append(*early) && !co_await sendRest(*std::move(early))) co_return false;
   finishRequest();
   co_return !must_close_;
 }
@@ -343,9 +342,9 @@ void Connection::finishRequest() {
   skipped_blank_ = false;
 }
 
-Task<bool> Connection::send(Response response) {
-  Request& request = work_->request;
-  const bool is_head = request.method == Method::Head;
+// Adds the answer to what will be written. False: only its head, sendRest() must follow.
+bool Connection::append(const Response& response) {
+  const Request& request = work_->request;
   must_close_ = must_close_ || lane_->isStopping() || response.stream != nullptr;
   HeadFacts facts{.date_line = lane_->date().now(),
                   .request_id = request.id,
@@ -359,24 +358,24 @@ Task<bool> Connection::send(Response response) {
   std::string& out = work_->out;
   const std::size_t before = out.size();
   appendHead(out, response, facts);
-  if (response.stream) {
-    if (is_head) {
-      response.stream->end();
-      report(response.status, out.size() - before);
-      co_return co_await flush();
-    }
-    co_await stream(std::move(response));
-    co_return false;
-  }
-  if (is_head || !mayHaveBody(response.status)) {
+  const bool has_body = request.method != Method::Head && mayHaveBody(response.status);
+  if (!has_body) {
     report(response.status, out.size() - before);
-    co_return true;
+    if (response.stream) response.stream->end();
+    return true;
   }
+  if (response.stream) return false;
   const std::string_view content = response.content();
   report(response.status, out.size() - before + content.size());
-  if (out.size() + content.size() > kMostGathered) co_return co_await writeLarge(content);
+  if (out.size() + content.size() > kMostGathered) return false;
   out += content;
-  co_return true;
+  return true;
+}
+
+Task<bool> Connection::sendRest(Response response) {
+  if (!response.stream) co_return co_await writeLarge(response.content());
+  co_await stream(std::move(response));
+  co_return false;
 }
 
 void Connection::report(int status, std::size_t bytes_out) {
@@ -406,7 +405,12 @@ void Connection::report(int status, std::size_t bytes_out) {
 
 Task<> Connection::refuse(Refusal refusal) {
   must_close_ = has_unread_ = true;
-  if (co_await send(problem(refusal, work_->request.id))) co_await flush();
+  Response answer = problem(refusal, work_->request.id);
+  if (append(answer)) {
+    co_await flush();
+  } else {
+    co_await sendRest(std::move(answer));  // behind answers that fill the buffer
+  }
 }
 
 Task<> Connection::refuseExpired() {

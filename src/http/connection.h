@@ -77,7 +77,8 @@ class Connection : public OpenHook, public DirtyHook {
   bool makeRoom();
   void finishRequest();
 
-  Task<bool> send(Response response);
+  bool append(const Response& response);
+  Task<bool> sendRest(Response response);
   void report(int status, std::size_t bytes_out);
   // Answers, then closes: nothing after a refused request is believed.
   Task<> refuse(Refusal refusal);

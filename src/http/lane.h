@@ -21,8 +21,9 @@ namespace nimbus::http {
 
 class Connection;
 
-// The executor's type is spelled out where bytes are moved: a type-erased one costs every read.
-using Executor = boost::asio::io_context::executor_type;
+// The same type-erased executor as a Task's: Asio sees that both are the context's own and resumes
+// the task directly. With a concrete type here and Task's there it would count work and dispatch.
+using Executor = boost::asio::any_io_executor;
 using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Executor>;
 using Time = std::chrono::steady_clock::time_point;
 

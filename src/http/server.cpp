@@ -61,7 +61,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     auto accepted = [self = shared_from_this(), &lane](const error_code& failure, Socket socket) {
       self->onAccepted(failure, lane, std::move(socket));
     };
-    acceptor_.async_accept(lane.context().get_executor(), std::move(accepted));
+    acceptor_.async_accept(lane.context(), std::move(accepted));
   }
 
   void close() {
