@@ -54,12 +54,40 @@ def test_a_client_that_never_finishes_its_request_does_not_hold_it(server):
 
 def test_a_client_that_never_reads_does_not_hold_it(server):
     with socket.create_connection((server.host, server.port), PATIENCE) as deaf:
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.sendall(b"GET /docs/docs.js HTTP/1.1\r\nHost: x\r\n\r\n" * 400)
         server.get("/health")
         code, seconds = server.stop()
         assert code == 0
         assert seconds < LIMIT
+
+
+def wait_until_refused(server):
+    """Returns when the server accepts nobody any more: it has begun to stop."""
+    while True:
+        try:
+            socket.create_connection((server.host, server.port), PATIENCE).close()
+        except OSError:
+            return
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path):
+    with Server(tmp_path, "--set", "server.drain_ms=60000") as server:
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.settimeout(PATIENCE)
+            deaf.connect((server.host, server.port))
+            deaf.setblocking(False)
+            request = b"GET /docs/docs.js HTTP/1.1\r\nHost: x\r\n\r\n"
+            try:
+                while True:  # until the server, having no room for answers, reads no more
+                    deaf.send(request * 1000)
+            except BlockingIOError:
+                pass
+            server.send_signal(signal.SIGTERM)
+            wait_until_refused(server)
+            code, seconds = server.stop()
+            assert code == 128 + signal.SIGTERM
+            assert seconds < 10
 
 
 def test_nobody_is_accepted_after_the_end(server):
