@@ -96,11 +96,9 @@ std::optional<Millis> parseDuration(std::string_view name, std::string_view text
 }
 
 std::string renderDuration(std::string_view name, Millis value) {
-  if (isInMillis(name) || value.count() % 1000 != 0) {
-    return isInMillis(name) ? fmt::format("{}", value.count())
-                            : fmt::format("{}", static_cast<double>(value.count()) / 1000);
-  }
-  return fmt::format("{}", value.count() / 1000);
+  if (isInMillis(name)) return fmt::format("{}", value.count());
+  if (value.count() % 1000 == 0) return fmt::format("{}", value.count() / 1000);
+  return fmt::format("{}", static_cast<double>(value.count()) / 1000);
 }
 
 std::vector<std::string> splitList(std::string_view text) {
@@ -203,32 +201,31 @@ std::string markdownCell(std::string_view text) {
 }  // namespace
 
 Settings::Setting& Settings::Setting::secret() {
-  is_secret = true;
+  entry_.is_secret = true;
   return *this;
 }
 
 Settings::Setting& Settings::Setting::reserved() {
-  is_reserved = true;
+  entry_.is_reserved = true;
   return *this;
 }
 
-Settings::Setting& Settings::addSetting(
-    std::string name, std::string doc, std::string type,
-    std::function<Result<>(std::span<const std::string>)> assign,
-    std::function<std::string()> render) {
+Settings::Setting Settings::addSetting(std::string name, std::string doc, std::string type,
+                                       std::function<Result<>(std::span<const std::string>)> assign,
+                                       std::function<std::string()> render) {
   NIMBUS_ASSERT(find(name) == nullptr && !isSection(name), "a setting is declared once");
   NIMBUS_ASSERT(name.find('.') != name.npos, "a setting stands in a section");
-  Setting& setting = settings_.emplace_back();
+  Entry& setting = settings_.emplace_back();
   setting.name = std::move(name);
   setting.doc = std::move(doc);
   setting.type = std::move(type);
   setting.assign = std::move(assign);
   setting.render = std::move(render);
   setting.default_value = setting.render();
-  return setting;
+  return Setting(setting);
 }
 
-Settings::Setting& Settings::add(std::string name, bool& target, std::string doc) {
+Settings::Setting Settings::add(std::string name, bool& target, std::string doc) {
   auto assign = [&target](std::span<const std::string> values) -> Result<> {
     const auto value = parseBool(values.front());
     if (!value) {
@@ -241,7 +238,7 @@ Settings::Setting& Settings::add(std::string name, bool& target, std::string doc
                     [&target] { return target ? "true" : "false"; });
 }
 
-Settings::Setting& Settings::add(std::string name, std::string& target, std::string doc) {
+Settings::Setting Settings::add(std::string name, std::string& target, std::string doc) {
   auto assign = [&target](std::span<const std::string> values) -> Result<> {
     target = values.front();
     return {};
@@ -250,8 +247,8 @@ Settings::Setting& Settings::add(std::string name, std::string& target, std::str
                     [&target] { return quoted(withoutPassword(target)); });
 }
 
-Settings::Setting& Settings::add(std::string name, std::vector<std::string>& target,
-                                 std::string doc) {
+Settings::Setting Settings::add(std::string name, std::vector<std::string>& target,
+                                std::string doc) {
   auto assign = [&target](std::span<const std::string> values) -> Result<> {
     target.assign(values.begin(), values.end());
     return {};
@@ -264,13 +261,13 @@ Settings::Setting& Settings::add(std::string name, std::vector<std::string>& tar
     }
     return out + "]";
   };
-  Setting& setting =
+  Setting setting =
       addSetting(std::move(name), std::move(doc), "list", std::move(assign), std::move(render));
-  setting.is_list = true;
+  setting.entry_.is_list = true;
   return setting;
 }
 
-Settings::Setting& Settings::add(std::string name, int& target, Range range, std::string doc) {
+Settings::Setting Settings::add(std::string name, int& target, Range range, std::string doc) {
   auto assign = [&target, range](std::span<const std::string> values) -> Result<> {
     const auto value = parseNumber<std::int64_t>(values.front());
     if (!value || *value < range.least || *value > range.most) {
@@ -285,8 +282,8 @@ Settings::Setting& Settings::add(std::string name, int& target, Range range, std
                     [&target] { return std::to_string(target); });
 }
 
-Settings::Setting& Settings::add(std::string name, std::size_t& target, ByteRange range,
-                                 std::string doc) {
+Settings::Setting Settings::add(std::string name, std::size_t& target, ByteRange range,
+                                std::string doc) {
   auto assign = [&target, range](std::span<const std::string> values) -> Result<> {
     const auto value = parseBytes(values.front());
     if (!value || *value < range.least || *value > range.most) {
@@ -300,8 +297,8 @@ Settings::Setting& Settings::add(std::string name, std::size_t& target, ByteRang
                     [&target] { return std::to_string(target); });
 }
 
-Settings::Setting& Settings::add(std::string name, Millis& target, DurationRange range,
-                                 std::string doc) {
+Settings::Setting Settings::add(std::string name, Millis& target, DurationRange range,
+                                std::string doc) {
   const std::string_view unit = isInMillis(name) ? "milliseconds" : "seconds";
   auto assign = [&target, range, name, unit](std::span<const std::string> values) -> Result<> {
     const auto value = parseDuration(name, values.front());
@@ -317,9 +314,9 @@ Settings::Setting& Settings::add(std::string name, Millis& target, DurationRange
                     std::move(render));
 }
 
-Settings::Setting& Settings::addChoice(std::string name, std::vector<std::string> names,
-                                       std::function<std::size_t()> get,
-                                       std::function<void(std::size_t)> set, std::string doc) {
+Settings::Setting Settings::addChoice(std::string name, std::vector<std::string> names,
+                                      std::function<std::size_t()> get,
+                                      std::function<void(std::size_t)> set, std::string doc) {
   std::string type;
   for (const std::string& choice : names) {
     if (!type.empty()) type += choice == names.back() ? " or " : ", ";
@@ -346,7 +343,7 @@ Settings::Problems Settings::load(const Sources& sources) {
     const auto name = settingName(variable);
     if (!name) continue;
     const auto setting = std::find_if(settings_.begin(), settings_.end(),
-                                      [&](const Setting& s) { return lower(s.name) == *name; });
+                                      [&](const Entry& s) { return lower(s.name) == *name; });
     if (setting != settings_.end()) {
       assign(*setting, std::span(&value, 1), variable);
     } else {
@@ -356,7 +353,7 @@ Settings::Problems Settings::load(const Sources& sources) {
   }
 
   for (const auto& [name, value, where] : sources.assignments) {
-    if (Setting* setting = find(name)) {
+    if (Entry* setting = find(name)) {
       assign(*setting, std::span(&value, 1), where);
     } else {
       problem(where, fmt::format("there is no setting {}; did you mean {}?", quoted(name),
@@ -381,7 +378,7 @@ void Settings::loadFile(const std::string& path) {
   }
   loadSection(path, *root, "");
 
-  const auto is_given_secret = [&](const Setting& setting) {
+  const auto is_given_secret = [&](const Entry& setting) {
     return setting.is_secret && setting.origin.starts_with(path);
   };
   if (file->readable_by_all && std::any_of(settings_.begin(), settings_.end(), is_given_secret)) {
@@ -412,7 +409,7 @@ void Settings::loadEntry(const std::string& path, const YamlNode::Entry& entry,
     return problem(where,
                    fmt::format("{} is a section: its settings stand below it, indented", name));
   }
-  Setting* setting = find(name);
+  Entry* setting = find(name);
   if (setting == nullptr) {
     // One wrong section name is one mistake, however much stands below it.
     const Among among =
@@ -443,7 +440,7 @@ void Settings::loadEntry(const std::string& path, const YamlNode::Entry& entry,
   assign(*setting, values, where);
 }
 
-void Settings::assign(Setting& setting, std::span<const std::string> values,
+void Settings::assign(Entry& setting, std::span<const std::string> values,
                       const std::string& where) {
   std::vector<std::string> items;
   if (setting.is_list && values.size() == 1) {
@@ -466,7 +463,7 @@ void Settings::problem(const std::string& where, std::string what) {
 std::string Settings::show() const {
   std::string out;
   std::vector<std::string> open;  // the sections the last line stands in
-  for (const Setting& setting : settings_) {
+  for (const Entry& setting : settings_) {
     std::vector<std::string> parts;
     std::string_view rest = setting.name;
     for (std::size_t dot = rest.find('.'); dot != rest.npos; dot = rest.find('.')) {
@@ -490,7 +487,7 @@ std::string Settings::show() const {
 std::string Settings::reference() const {
   std::string out;
   std::string_view section;
-  for (const Setting& setting : settings_) {
+  for (const Entry& setting : settings_) {
     if (sectionOf(setting.name) != section) {
       section = sectionOf(setting.name);
       out += fmt::format(
@@ -506,7 +503,7 @@ std::string Settings::reference() const {
 
 Settings::Problems Settings::warnings() const {
   Problems all = warnings_;
-  for (const Setting& setting : settings_) {
+  for (const Entry& setting : settings_) {
     if (!setting.is_reserved || setting.origin.empty()) continue;
     all.push_back({setting.origin, fmt::format("{} has no effect yet: the part of the server it "
                                                "is for is not in this version",
@@ -517,19 +514,19 @@ Settings::Problems Settings::warnings() const {
 
 const std::string& Settings::origin(std::string_view name) const {
   const auto found = std::find_if(settings_.begin(), settings_.end(),
-                                  [&](const Setting& setting) { return setting.name == name; });
+                                  [&](const Entry& setting) { return setting.name == name; });
   NIMBUS_ASSERT(found != settings_.end(), "origin() is asked of declared settings");
   return found->origin;
 }
 
-Settings::Setting* Settings::find(std::string_view name) {
+Settings::Entry* Settings::find(std::string_view name) {
   const auto found = std::find_if(settings_.begin(), settings_.end(),
-                                  [&](const Setting& setting) { return setting.name == name; });
+                                  [&](const Entry& setting) { return setting.name == name; });
   return found == settings_.end() ? nullptr : &*found;
 }
 
 bool Settings::isSection(std::string_view name) const {
-  return std::any_of(settings_.begin(), settings_.end(), [&](const Setting& setting) {
+  return std::any_of(settings_.begin(), settings_.end(), [&](const Entry& setting) {
     return setting.name.starts_with(name) && setting.name.size() > name.size() &&
            setting.name[name.size()] == '.';
   });
@@ -537,7 +534,7 @@ bool Settings::isSection(std::string_view name) const {
 
 std::string Settings::nearest(std::string_view name, Among among) const {
   std::set<std::string_view> candidates;
-  for (const Setting& setting : settings_) {
+  for (const Entry& setting : settings_) {
     candidates.insert(setting.name);
     if (among == Among::Settings) continue;
     for (std::size_t dot = setting.name.find('.'); dot != setting.name.npos;

@@ -30,6 +30,8 @@
 namespace nimbus {
 
 class Settings {
+  struct Entry;
+
  public:
   // A mistake in the configuration and its place: "nimbus.yaml:12", "NIMBUS_A__B", "--set a.b".
   struct Problem {
@@ -60,6 +62,7 @@ class Settings {
     Enum value;
   };
 
+  // What add() returns: says what only some settings are.
   class Setting {
    public:
     // Never shown: `config show` masks it.
@@ -70,17 +73,8 @@ class Settings {
 
    private:
     friend class Settings;
-
-    std::string name;
-    std::string doc;
-    std::string type;  // for people: "true or false", "0..1024"
-    std::function<Result<>(std::span<const std::string>)> assign;
-    std::function<std::string()> render;  // the value as YAML
-    std::string default_value;
-    std::string origin;  // empty: the default holds
-    bool is_list = false;
-    bool is_secret = false;
-    bool is_reserved = false;
+    explicit Setting(Entry& entry) : entry_(entry) {}
+    Entry& entry_;
   };
 
   struct Assignment {
@@ -99,16 +93,16 @@ class Settings {
   Settings& operator=(const Settings&) = delete;
 
   // Names are dotted: section.name. `target` must outlive the Settings. `doc` is one line.
-  Setting& add(std::string name, bool& target, std::string doc);
-  Setting& add(std::string name, std::string& target, std::string doc);
-  Setting& add(std::string name, std::vector<std::string>& target, std::string doc);
-  Setting& add(std::string name, int& target, Range range, std::string doc);
-  Setting& add(std::string name, std::size_t& target, ByteRange range, std::string doc);
-  Setting& add(std::string name, Millis& target, DurationRange range, std::string doc);
+  Setting add(std::string name, bool& target, std::string doc);
+  Setting add(std::string name, std::string& target, std::string doc);
+  Setting add(std::string name, std::vector<std::string>& target, std::string doc);
+  Setting add(std::string name, int& target, Range range, std::string doc);
+  Setting add(std::string name, std::size_t& target, ByteRange range, std::string doc);
+  Setting add(std::string name, Millis& target, DurationRange range, std::string doc);
   template <typename Enum>
     requires std::is_enum_v<Enum>
-  Setting& add(std::string name, Enum& target, std::initializer_list<Choice<Enum>> choices,
-               std::string doc) {
+  Setting add(std::string name, Enum& target, std::initializer_list<Choice<Enum>> choices,
+              std::string doc) {
     std::vector<Choice<Enum>> all(choices);
     std::vector<std::string> names;
     for (const auto& choice : all) names.emplace_back(choice.name);
@@ -139,26 +133,39 @@ class Settings {
   const std::string& origin(std::string_view name) const;
 
  private:
-  Setting& addSetting(std::string name, std::string doc, std::string type,
-                      std::function<Result<>(std::span<const std::string>)> assign,
-                      std::function<std::string()> render);
-  Setting& addChoice(std::string name, std::vector<std::string> names,
-                     std::function<std::size_t()> get, std::function<void(std::size_t)> set,
-                     std::string doc);
+  struct Entry {
+    std::string name;
+    std::string doc;
+    std::string type;  // for people: "true or false", "0 to 1024"
+    std::function<Result<>(std::span<const std::string>)> assign;
+    std::function<std::string()> render;  // the value as YAML
+    std::string default_value;
+    std::string origin;  // empty: the default holds
+    bool is_list = false;
+    bool is_secret = false;
+    bool is_reserved = false;
+  };
+
+  Setting addSetting(std::string name, std::string doc, std::string type,
+                     std::function<Result<>(std::span<const std::string>)> assign,
+                     std::function<std::string()> render);
+  Setting addChoice(std::string name, std::vector<std::string> names,
+                    std::function<std::size_t()> get, std::function<void(std::size_t)> set,
+                    std::string doc);
 
   void loadFile(const std::string& path);
   void loadSection(const std::string& path, const YamlNode& node, const std::string& section);
   void loadEntry(const std::string& path, const YamlNode::Entry& entry, const std::string& name);
-  void assign(Setting& setting, std::span<const std::string> values, const std::string& where);
+  void assign(Entry& setting, std::span<const std::string> values, const std::string& where);
   void problem(const std::string& where, std::string what);
 
-  Setting* find(std::string_view name);
+  Entry* find(std::string_view name);
   bool isSection(std::string_view name) const;
   enum class Among { Settings, SettingsAndSections };
   // The declared name most like `name`, which is not declared.
   std::string nearest(std::string_view name, Among among) const;
 
-  std::deque<Setting> settings_;  // in order of declaration; a deque keeps references valid
+  std::deque<Entry> settings_;  // in order of declaration; a deque keeps references valid
   Problems problems_;
   Problems warnings_;
 };

@@ -41,7 +41,7 @@ class Activity {
 
 class Health {
  public:
-  // All must outlive the Health, and that the server that serves its routes.
+  // All must outlive the Health, and the Health the server that serves its routes.
   struct Parts {
     StoreHealth& store;
     const Activity& activity;

@@ -17,7 +17,7 @@ namespace nimbus::gateway {
 
 class Pages {
  public:
-  // `metrics` must outlive the Pages, and those the server that serves their routes.
+  // `metrics` must outlive the Pages, and the Pages the server that serves their routes.
   explicit Pages(const Metrics& metrics) : metrics_(metrics) {}
 
   void addRoutes(http::Router& router);

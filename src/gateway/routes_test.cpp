@@ -16,6 +16,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace nimbus::gateway {
 namespace {
@@ -187,6 +189,28 @@ TEST_F(RoutesTest, RequestsAreCountedByRouteMethodAndStatus) {
                     HasSubstr("nimbus_http_sent_bytes_total 120\n"),
                     HasSubstr("nimbus_http_connections 1\n"),
                     HasSubstr("nimbus_http_connections_total 2\n")));
+}
+
+TEST_F(RoutesTest, ThreadsThatCountAtOnceLoseNothing) {
+  HttpMetrics observer(metrics_, router_);
+  constexpr int kThreads = 4;
+  constexpr int kEach = 5'000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      http::Exchange exchange;
+      exchange.route = "/health";
+      for (int n = 0; n < kEach; ++n) {
+        exchange.status = 200 + n % 50;  // each is looked up for the first time by several threads
+        observer.onRequest(exchange);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string text(get("/metrics").content());
+  for (const char* status : {"200", "225", "249"}) {
+    EXPECT_THAT(text, HasSubstr("route=\"/health\",status=\"" + std::string(status) + "\"} 400\n"));
+  }
 }
 
 }  // namespace

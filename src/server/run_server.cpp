@@ -99,7 +99,7 @@ Result<> addAdministrator(gateway::Authorization& authorization, const std::stri
   return {};
 }
 
-// Ends the process at once when it is cancelled by nothing but a signal.
+// Whoever sends a second signal does not want to wait for the drain.
 void endAtNextSignal(asio::signal_set& signals) {
   signals.async_wait([](const boost::system::error_code& failure, int signal) {
     if (failure) return;
@@ -108,7 +108,7 @@ void endAtNextSignal(asio::signal_set& signals) {
   });
 }
 
-// Returns the deadline, so that it also covers what is destroyed after this.
+// Returns the deadline it has set, which also covers what its caller has to end.
 Task<std::unique_ptr<ExitDeadline>> serveUntilSignal(http::Server& server, Millis drain) {
   asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
   const int signal = co_await signals.async_wait(asio::use_awaitable);

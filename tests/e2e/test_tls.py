@@ -32,6 +32,7 @@ def test_speaks_https(tmp_path, certificate):
         assert server.stop()[0] == 0
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # old is the point
 def test_old_versions_of_tls_are_refused(tmp_path, certificate):
     trust = ssl.create_default_context(cafile=str(certificate[0]))
     trust.set_ciphers("ALL:@SECLEVEL=0")
