@@ -29,12 +29,43 @@ bool isForbiddenTrailer(std::string_view name) {
   });
 }
 
-bool isFieldName(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    const char lower = lowerCase(c);
-    return (lower >= 'a' && lower <= 'z') || isDigit(c) ||
-           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-  });
+bool isToken(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), isTokenCharacter);
+}
+
+// Takes a token off the front; empty if there is none.
+std::string_view takeToken(std::string_view& text) {
+  const auto* const end = std::find_if_not(text.begin(), text.end(), isTokenCharacter);
+  const std::string_view token = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+  text.remove_prefix(token.size());
+  return token;
+}
+
+bool takeQuotedString(std::string_view& text) {
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      text.remove_prefix(i + 1);
+      return true;
+    }
+  }
+  return false;
+}
+
+// What stands between the first ';' and the end of a chunk's first line.
+bool isExtensionList(std::string_view text) {
+  while (true) {
+    if (takeToken(text).empty()) return false;
+    if (text.starts_with('=')) {
+      text.remove_prefix(1);
+      const bool is_quoted = text.starts_with('"');
+      if (is_quoted ? !takeQuotedString(text) : takeToken(text).empty()) return false;
+    }
+    if (text.empty()) return true;
+    if (text.front() != ';') return false;
+    text.remove_prefix(1);
+  }
 }
 
 }  // namespace
@@ -67,12 +98,7 @@ ChunkedDecoder::Progress ChunkedDecoder::step(char c) {
     case State::Size:
       return onSize(c);
     case State::Extension:
-      if (c == '\r') {
-        state_ = State::SizeNewline;
-      } else if (isControl(c) || ++extension_bytes_ > kMaxExtensionBytes) {
-        return refuse(Refusal("a chunk extension is malformed or too long"));
-      }
-      return Progress::NeedMore;
+      return onExtension(c);
     case State::SizeNewline:
       if (c != '\n') return refuse(Refusal("a chunk size does not end with CRLF"));
       state_ = remaining_ == 0 ? State::TrailerLine : State::Data;
@@ -115,6 +141,20 @@ ChunkedDecoder::Progress ChunkedDecoder::onSize(char c) {
   return Progress::NeedMore;
 }
 
+ChunkedDecoder::Progress ChunkedDecoder::onExtension(char c) {
+  if (c != '\r') {
+    if (isControl(c) || ++extension_bytes_ > kMaxExtensionBytes) {
+      return refuse(Refusal("a chunk extension is malformed or too long"));
+    }
+    line_ += c;
+    return Progress::NeedMore;
+  }
+  if (!isExtensionList(line_)) return refuse(Refusal("a chunk extension is malformed"));
+  line_.clear();
+  state_ = State::SizeNewline;
+  return Progress::NeedMore;
+}
+
 ChunkedDecoder::Progress ChunkedDecoder::onTrailer(char c) {
   if (c == '\r') {
     state_ = State::TrailerNewline;
@@ -124,19 +164,19 @@ ChunkedDecoder::Progress ChunkedDecoder::onTrailer(char c) {
   if (++trailer_bytes_ > kMaxTrailerBytes) {
     return refuse({431, Code::TooLarge, "the trailers are too long"});
   }
-  trailer_ += c;
+  line_ += c;
   return Progress::NeedMore;
 }
 
 ChunkedDecoder::Progress ChunkedDecoder::endTrailerLine() {
-  if (trailer_.empty()) return Progress::Done;
-  const std::size_t colon = trailer_.find(':');
-  const std::string_view name = std::string_view(trailer_).substr(0, colon);
-  if (colon == std::string::npos || !isFieldName(name)) {
+  if (line_.empty()) return Progress::Done;
+  const std::size_t colon = line_.find(':');
+  const std::string_view name = std::string_view(line_).substr(0, colon);
+  if (colon == std::string::npos || !isToken(name)) {
     return refuse(Refusal("a trailer is malformed"));
   }
   if (isForbiddenTrailer(name)) return refuse(Refusal("a field is not allowed as a trailer"));
-  trailer_.clear();
+  line_.clear();
   state_ = State::TrailerLine;
   return Progress::NeedMore;
 }

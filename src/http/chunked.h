@@ -1,8 +1,9 @@
 #pragma once
 // Decodes the chunked transfer coding (RFC 9112 section 7.1), strictly:
 //
-//   chunk   = 1*16HEXDIG [ ";" extension ] CRLF data CRLF
-//   last    = "0" [ ";" extension ] CRLF *( trailer CRLF ) CRLF
+//   chunk     = 1*16HEXDIG *( ";" extension ) CRLF data CRLF
+//   last      = 1*16"0" *( ";" extension ) CRLF *( trailer CRLF ) CRLF
+//   extension = token [ "=" ( token / quoted-string ) ]
 //
 // Only CRLF ends a line. Extensions are skipped and trailers read and dropped, both within limits;
 // a trailer that would change what the request means is refused. Beast's own decoder is not used:
@@ -46,6 +47,7 @@ class ChunkedDecoder {
 
   Progress step(char c);
   Progress onSize(char c);
+  Progress onExtension(char c);
   Progress onTrailer(char c);
   Progress endTrailerLine();
   Progress refuse(Refusal refusal);
@@ -55,7 +57,7 @@ class ChunkedDecoder {
   std::size_t size_digits_ = 0;
   std::size_t extension_bytes_ = 0;  // of all chunks: many small ones must not add up either
   std::size_t trailer_bytes_ = 0;
-  std::string trailer_;
+  std::string line_;  // of the extension or trailer being read
   std::optional<Refusal> refusal_;
 };
 

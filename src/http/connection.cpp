@@ -151,6 +151,7 @@ HeadScanner::Found Connection::scanHead() {
   if (!skipped_blank_ && work_->in->view().starts_with("\r\n")) {
     // Some old clients end a body with a line break of their own (RFC 9112 section 2.2).
     work_->in->consume(2);
+    work_->scanner.reset();
     skipped_blank_ = true;
   }
   return work_->scanner.scan(work_->in->view(), options().head);
@@ -180,8 +181,8 @@ Task<bool> Connection::answerRequest() {
   request.id = lane_->requestIds().next(work_->id);
   request.peer_address = peer_address_;
   route_ = nullptr;
-  head_size_ = work_->scanner.headSize();
-  const std::string_view head = work_->in->view().substr(0, head_size_);
+  received_size_ = work_->scanner.headSize();
+  const std::string_view head = work_->in->view().substr(0, received_size_);
   phase_ = Phase::Handling;
 
   if (auto refusal = parseHead(head, options().head, request, work_->framing)) {
@@ -189,7 +190,7 @@ Task<bool> Connection::answerRequest() {
     co_return false;
   }
   // The head stays where it is: the request's views point into it.
-  work_->in->consumeInPlace(head_size_);
+  work_->in->consumeInPlace(head.size());
   must_close_ = !work_->framing.keep_alive;
   if (work_->framing.content_length > options().max_body_bytes) {
     co_await refuse(Refusal(413, Code::TooLarge, "the request body is too long"));
@@ -225,6 +226,7 @@ Task<bool> Connection::answerRequest() {
   if (body == Body::NeedMore) must_close_ = has_unread_ = true;
 
   phase_ = Phase::Handling;
+  received_size_ += request.body.size();
   if (!early && !work_->out.empty()) {
     if (tls_) {
       if (!co_await flush()) co_return false;
@@ -386,7 +388,7 @@ void Connection::report(int status, std::size_t bytes_out) {
                           .method = request.method,
                           .status = status,
                           .duration = std::chrono::steady_clock::now() - request_time_,
-                          .bytes_in = head_size_ + request.body.size(),
+                          .bytes_in = received_size_,
                           .bytes_out = bytes_out,
                           .request_id = request.id};
   if (settings.hooks.observer != nullptr) settings.hooks.observer->onRequest(exchange);

@@ -111,10 +111,10 @@ class Connection : public OpenHook, public DirtyHook {
 
   Time deadline_;
   Time body_deadline_;
-  Time sent_;          // when a stream last said something
-  Time request_time_;  // when the present head was complete; only kept if someone looks
-  std::size_t head_size_ = 0;
-  std::size_t written_ = 0;  // of work_->out
+  Time sent_;                      // when a stream last said something
+  Time request_time_;              // when the present head was complete; only kept if someone looks
+  std::size_t received_size_ = 0;  // head and body of the present request
+  std::size_t written_ = 0;        // of work_->out
   const Role role_;
   Phase phase_ = Phase::Idle;
   bool must_close_ = false;     // after the present answer

@@ -242,15 +242,13 @@ class HeadParser final : public beast::http::basic_parser<true> {
   bool has_transfer_encoding_ = false;
 };
 
-bool isTokenCharacter(char c) {
-  const char lower = lowerCase(c);
-  return (lower >= 'a' && lower <= 'z') || isDigit(c) ||
-         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
-
 }  // namespace
 
 HeadScanner::Found HeadScanner::scan(std::string_view received, const HeadLimits& limits) {
+  if (searched_ == 0 && !received.empty() && received[0] != '\r' &&
+      !isTokenCharacter(received[0])) {
+    return refuse(Refusal("this is not HTTP"));
+  }
   while (searched_ < received.size()) {
     const void* const at =
         std::memchr(received.data() + searched_, '\n', received.size() - searched_);
@@ -280,13 +278,8 @@ HeadScanner::Found HeadScanner::scan(std::string_view received, const HeadLimits
 // Refuses at once what can become no request: neither memory nor the client's time is spent on it.
 HeadScanner::Found HeadScanner::checkUnfinishedLine(std::string_view received,
                                                     const HeadLimits& limits) {
-  if (lines_ == 0) {
-    if (!received.empty() && received[0] != '\r' && !isTokenCharacter(received[0])) {
-      return refuse(Refusal("this is not HTTP"));
-    }
-    if (received.size() > limits.max_request_line + 1) {
-      return refuse({414, Code::TooLarge, "the request line is too long"});
-    }
+  if (lines_ == 0 && received.size() > limits.max_request_line + 1) {
+    return refuse({414, Code::TooLarge, "the request line is too long"});
   }
   if (received.size() >= limits.max_header_bytes) {
     return refuse({431, Code::TooLarge, "the request head is too long"});

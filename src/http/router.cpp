@@ -135,6 +135,7 @@ struct Router::Search {
     std::string names;
     for (std::size_t i = 0; i < kMethodCount; ++i) {
       const auto each = static_cast<Method>(i);
+      if (each == Method::Options) continue;  // every path has it
       if (!has_method[i] && !(each == Method::Head && has_method[slot(Method::Get)])) continue;
       names += methodName(each);
       names += ", ";

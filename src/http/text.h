@@ -28,4 +28,11 @@ inline int hexValue(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
+// tchar of RFC 9110: what methods and field names are made of.
+inline bool isTokenCharacter(char c) {
+  const char lower = lowerCase(c);
+  return (lower >= 'a' && lower <= 'z') || isDigit(c) ||
+         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+}
+
 }  // namespace nimbus::http
