@@ -8,8 +8,14 @@
 namespace nimbus {
 namespace {
 
-void appendEscaped(std::string& out, unsigned char byte) {
+void appendCodeUnit(std::string& out, unsigned char unit) {
   static constexpr std::string_view kHex = "0123456789abcdef";
+  out += "\\u00";
+  out += kHex[unit >> 4U];
+  out += kHex[unit & 0xfU];
+}
+
+void appendEscaped(std::string& out, unsigned char byte) {
   switch (byte) {
     case '"':
       out += "\\\"";
@@ -30,12 +36,16 @@ void appendEscaped(std::string& out, unsigned char byte) {
       break;
   }
   if (byte < 0x20 || byte == 0x7f) {
-    out += "\\u00";
-    out += kHex[byte >> 4U];
-    out += kHex[byte & 0xfU];
-    return;
+    appendCodeUnit(out, byte);
+  } else {
+    out += static_cast<char>(byte);
   }
-  out += static_cast<char>(byte);
+}
+
+// U+0080..U+009F. JSON allows them as they are, but a terminal takes U+009B for ESC [.
+bool isC1Control(std::string_view code_point) {
+  return code_point.size() == 2 && code_point[0] == '\xC2' &&
+         static_cast<unsigned char>(code_point[1]) < 0xA0;
 }
 
 }  // namespace
@@ -48,12 +58,20 @@ void appendJsonString(std::string& out, std::string_view text) {
       appendEscaped(out, static_cast<unsigned char>(text.front()));
     } else if (length == 0) {
       out += "\xEF\xBF\xBD";
+    } else if (isC1Control(text.substr(0, length))) {
+      appendCodeUnit(out, static_cast<unsigned char>(text[1]));
     } else {
       out.append(text.substr(0, length));
     }
     text.remove_prefix(length == 0 ? 1 : length);
   }
   out += '"';
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  appendJsonString(out, text);
+  return out.substr(1, out.size() - 2);
 }
 
 }  // namespace nimbus

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <string>
 
@@ -65,21 +66,23 @@ struct AppendJsonValue {
   void operator()(std::int64_t number) const {
     fmt::format_to(std::back_inserter(out), "{}", number);
   }
-  void operator()(double number) const { fmt::format_to(std::back_inserter(out), "{}", number); }
+  void operator()(double number) const {
+    if (std::isfinite(number)) {
+      fmt::format_to(std::back_inserter(out), "{}", number);
+    } else {
+      out += "null";  // JSON has no word for it
+    }
+  }
 };
 
 // Text values are quoted only where a reader, or a terminal, would stumble over them.
 bool needsQuotes(std::string_view text) {
-  if (text.empty()) return true;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte <= 0x20 || byte == 0x7f || c == '"' || c == '=' || c == '\\') return true;
-  }
-  return false;
+  if (text.empty() || text.find_first_of(" =") != text.npos) return true;
+  return printable(text).size() != text.size();  // something in it had to be escaped
 }
 
 std::string formatText(Level level, std::string_view event, Fields fields) {
-  std::string line = fmt::format("{} {:<5} {}", timeText(), levelName(level), event);
+  std::string line = fmt::format("{} {:<5} {}", timeText(), levelName(level), printable(event));
   for (const Field& field : fields) {
     line += ' ';
     line += field.name;

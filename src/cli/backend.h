@@ -1,0 +1,35 @@
+#pragma once
+// What the command line needs of the server that is in the same binary. server/ implements it.
+
+#include "base/result.h"
+#include "base/settings.h"
+
+#include <optional>
+#include <ostream>
+#include <string>
+
+namespace nimbus::cli {
+
+struct ServeOptions {
+  bool authenticate = true;
+  std::optional<std::string> functions;  // a directory of functions to deploy at start
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Declared and bound; the command line loads them.
+  virtual Settings& settings() = 0;
+
+  // What the loaded settings have wrong between them.
+  virtual Settings::Problems crossCheck() const = 0;
+
+  // Combinations of settings and options that must not be served; asked before serve().
+  virtual Result<> checkServe(const ServeOptions& options) const = 0;
+
+  // Serves with the loaded settings until a signal ends it. Writes the ready line to `out`.
+  virtual Result<> serve(const ServeOptions& options, std::ostream& out) = 0;
+};
+
+}  // namespace nimbus::cli

@@ -1,0 +1,127 @@
+import subprocess
+
+from harness import PATIENCE
+
+
+def test_health_has_exactly_its_fields(server):
+    answer = server.get("/health")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "application/json"
+    body = answer.json
+    assert set(body) == {
+        "ok", "version", "instanceId", "uptime", "sessions", "connectedChannels",
+    }
+    assert body["ok"] is True
+    assert isinstance(body["uptime"], int)
+    assert isinstance(body["sessions"], int)
+    assert body["connectedChannels"] == []
+
+
+def test_ready_says_what_is_kept_where(server):
+    body = server.get("/health/ready").json
+    assert body["ready"] is True
+    assert set(body["store"]) == {"backend", "durability"}
+
+
+def test_every_answer_has_an_id_of_its_own(server):
+    ids = {server.get(path).headers["Nimbus-Request-Id"] for path in ("/health", "/nope", "/")}
+    assert len(ids) == 3 and None not in ids
+
+
+def test_metrics_are_clean(server):
+    server.get("/health")
+    server.get("/nope")
+    answer = server.get("/metrics", key=server.key)
+    assert answer.status == 200
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    for name in (
+        "nimbus_http_requests_total", "nimbus_http_request_duration_seconds_bucket",
+        "nimbus_http_connections", "nimbus_http_sent_bytes_total", "nimbus_build_info",
+        "process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds",
+        "process_start_time_seconds", "process_threads",
+    ):
+        assert f"\n{name}" in "\n" + answer.text
+    assert 'nimbus_http_requests_total{method="GET",route="none",status="404"}' in answer.text
+
+    lint = subprocess.run(
+        ["promtool", "check", "metrics"], input=answer.body, capture_output=True, timeout=PATIENCE
+    )
+    assert (lint.returncode, lint.stdout, lint.stderr) == (0, b"", b"")
+
+
+def test_paths_of_callers_never_become_labels(server):
+    server.get("/very-own-path")
+    assert "very-own-path" not in server.get("/metrics", key=server.key).text
+
+
+def routes(server):
+    """Every (method, path, operation) of the OpenAPI document."""
+    for path, item in server.get("/openapi.json").json["paths"].items():
+        for method, operation in item.items():
+            if method in ("get", "put", "post", "patch", "delete"):
+                yield method.upper(), path, operation
+
+
+def test_the_document_lists_every_route_there_is(server):
+    document = server.get("/openapi.json").json
+    assert document["openapi"].startswith("3.1")
+    assert {path for _, path, _ in routes(server)} >= {
+        "/", "/docs", "/openapi.json", "/metrics", "/health", "/health/live", "/health/ready",
+    }
+    names = [operation["operationId"] for _, _, operation in routes(server)]
+    assert len(names) == len(set(names))
+    for method, path, _ in routes(server):
+        if "{" not in path:
+            assert server.request(method, path).status not in (404, 405), path
+
+
+PUBLIC = {
+    "/", "/docs", "/docs/docs.js", "/docs/docs.css", "/openapi.json",
+    "/health", "/health/live", "/health/ready",
+}
+
+
+def test_without_a_key_only_public_routes_answer(server):
+    for method, path, operation in routes(server):
+        status = server.request(method, path.replace("{", "").replace("}", "")).status
+        if path in PUBLIC:
+            assert status == 200, path
+            assert operation["security"] == []
+        else:
+            assert status == 401, path
+            assert operation["security"] != []
+
+
+def test_pages_bring_all_they_need(server):
+    for path, kind in (
+        ("/", "text/html"), ("/docs", "text/html"),
+        ("/docs/docs.js", "text/javascript"), ("/docs/docs.css", "text/css"),
+    ):
+        page = server.get(path)
+        assert page.status == 200
+        assert page.headers["Content-Type"].startswith(kind)
+        assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+        assert "http://" not in page.text and "https://" not in page.text
+
+
+def test_head_is_get_without_the_body(server):
+    get, head = server.get("/docs"), server.request("HEAD", "/docs")
+    assert head.status == 200 and head.body == b""
+    assert head.headers["Content-Length"] == get.headers["Content-Length"]
+
+
+def test_what_is_not_there_is_a_problem(server):
+    answer = server.get("/nope")
+    assert answer.status == 404
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = answer.json
+    assert problem["code"] == "not_found" and problem["status"] == 404
+    assert problem["request_id"] == answer.headers["Nimbus-Request-Id"]
+    assert {"type", "title", "detail"} <= set(problem)
+
+
+def test_a_method_that_is_not_there_names_those_that_are(server):
+    answer = server.request("POST", "/health")
+    assert answer.status == 405
+    assert answer.json["code"] == "method_not_allowed"
+    assert "GET" in answer.headers["Allow"]

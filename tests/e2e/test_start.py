@@ -1,0 +1,75 @@
+import re
+import socket
+import stat
+
+import pytest
+
+from harness import Server, nimbus
+
+
+def test_one_ready_line_names_the_address(tmp_path):
+    with Server(tmp_path) as server:
+        assert re.fullmatch(r"nimbus ready on http://127\.0\.0\.1:\d+\n", server.ready_line)
+        assert server.get("/health/live").status == 200
+        code, _ = server.stop()
+        assert code == 0
+        assert server.rest_of_stdout() == ""
+
+
+def test_listens_on_ipv6(tmp_path):
+    with Server(tmp_path, listen="[::1]:0") as server:
+        assert server.url.startswith("http://[::1]:")
+        assert server.get("/health").status == 200
+
+
+def test_data_directory_is_private(tmp_path):
+    with Server(tmp_path) as server:
+        assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
+
+
+def test_a_port_in_use_is_said_clearly(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = nimbus("serve", "--listen", f"127.0.0.1:{port}", "--data", str(tmp_path / "d"))
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "in use" in done.stderr
+    assert done.stdout == ""
+
+
+def test_two_servers_cannot_have_one_port(tmp_path):
+    with Server(tmp_path) as first:
+        done = nimbus("serve", "--listen", f"127.0.0.1:{first.port}", "--data", str(tmp_path / "d"))
+        assert done.returncode == 1
+        assert first.get("/health").status == 200
+
+
+def test_a_data_directory_that_cannot_be_made_is_said_clearly(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for directory in (tmp_path / "file", tmp_path / "file" / "below", "/proc/nimbus"):
+        done = nimbus("serve", "--listen", "127.0.0.1:0", "--data", str(directory))
+        assert done.returncode == 1
+        assert str(directory) in done.stderr
+        assert "--data" in done.stderr
+        assert done.stdout == ""
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
+def test_without_keys_only_this_machine_is_served(tmp_path, listen):
+    done = nimbus("serve", "--listen", listen, "--data", str(tmp_path / "d"), "--no-auth")
+    assert done.returncode == 2
+    assert "--no-auth" in done.stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_the_instance_has_a_name_of_its_own(tmp_path):
+    with Server(tmp_path) as server:
+        name = server.get("/health").json["instanceId"]
+        assert re.fullmatch(r"gw-[\w.-]+-%d-[0-9a-z]+-[0-9a-z]+" % server.process.pid, name)
+    with Server(tmp_path, "--set", "gateway.instance.id=node-1") as server:
+        assert server.get("/health").json["instanceId"] == "node-1"
+
+
+def test_a_setting_without_effect_is_warned_of(tmp_path):
+    with Server(tmp_path, "--set", "state.defaults.max_keys=5") as server:
+        assert "state.defaults.max_keys has no effect yet" in server.log_text()
