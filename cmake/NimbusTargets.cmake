@@ -22,13 +22,16 @@ function(nimbus_tests name)
   string(REPLACE "/" "_" target "${name}_tests")
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE nimbus_flags ${arg_DEPENDS} GTest::gmock_main)
-  nimbus_precompile(${target})
+  # What is tested is optimised a little, the tests are not: they are most of the code and run briefly.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Sanitize>:-O0>)
+  nimbus_precompile(${target} <gmock/gmock.h>)
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 120)
 endfunction()
 
+# Further headers of third parties may follow the target.
 function(nimbus_precompile target)
   if(NIMBUS_PCH)
-    target_precompile_headers(${target} PRIVATE
+    target_precompile_headers(${target} PRIVATE ${ARGN}
       <algorithm> <chrono> <cstdint> <functional> <map> <memory> <optional> <span> <string>
       <string_view> <unordered_map> <utility> <variant> <vector> <boost/asio/awaitable.hpp>)
   endif()

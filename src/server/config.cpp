@@ -65,17 +65,12 @@ void declareLog(Settings& settings, LogConfig& config) {
 void declareGateway(Settings& settings, GatewayConfig& config) {
   settings.add("gateway.instance.id", config.instance_id,
                "Name of this process, unique among those that share a store; auto makes one");
-  settings
-      .add("gateway.store.backend", config.store_backend,
-           {{"sqlite", StoreBackend::Sqlite}, {"redis", StoreBackend::Redis}},
-           "Where everything durable is kept")
-      .reserved();
-  settings
-      .add("gateway.store.sqlite.path", config.sqlite_path,
-           "Database file; empty is nimbus.db in the data directory")
-      .reserved();
-  settings.add("gateway.store.sqlite.walMode", config.sqlite_wal_mode, "Use a write-ahead log")
-      .reserved();
+  settings.add("gateway.store.backend", config.store_backend,
+               {{"sqlite", StoreBackend::Sqlite}, {"redis", StoreBackend::Redis}},
+               "Where everything durable is kept");
+  settings.add("gateway.store.sqlite.path", config.sqlite_path,
+               "Database file; empty is nimbus.db in the data directory");
+  settings.add("gateway.store.sqlite.walMode", config.sqlite_wal_mode, "Use a write-ahead log");
   settings
       .add("gateway.store.redis.url", config.redis.url,
            "redis://HOST:PORT/DB or redis+cluster://HOST:PORT,HOST:PORT")
@@ -100,12 +95,11 @@ void declareGateway(Settings& settings, GatewayConfig& config) {
 
 void declareStore(Settings& settings, StoreConfig& config) {
   using enum SqliteSynchronous;
-  settings
-      .add("store.sqlite.synchronous", config.sqlite_synchronous,
-           {{"full", Full}, {"normal", Normal}, {"off", Off}},
-           "full survives power loss; normal may lose the last commits to it; off survives only "
-           "the end of the process")
-      .reserved();
+  settings.add(
+      "store.sqlite.synchronous", config.sqlite_synchronous,
+      {{"full", Full}, {"normal", Normal}, {"off", Off}},
+      "full survives power loss; normal may lose the last commits to it; off survives only "
+      "the end of the process");
 }
 
 void declareState(Settings& settings, StateConfig& config) {

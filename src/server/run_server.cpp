@@ -17,11 +17,14 @@
 #include "server/exit_deadline.h"
 #include "server/instance_id.h"
 #include "server/listen_address.h"
+#include "server/open_store.h"
+#include "server/store_upkeep.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -29,6 +32,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <future>
 #include <memory>
 #include <utility>
 
@@ -39,14 +43,6 @@ namespace asio = boost::asio;
 
 // How long after the drain the process may take to be gone; a second is promised.
 constexpr Millis kAfterDrain{800};
-
-// Until the store is there: it has nothing to keep, and so never fails.
-class NoStore final : public gateway::StoreHealth {
- public:
-  Task<Result<gateway::StoreStatus>> check() override {
-    co_return gateway::StoreStatus{"none", "none"};
-  }
-};
 
 class NoActivity final : public gateway::Activity {
  public:
@@ -109,14 +105,23 @@ void endAtNextSignal(asio::signal_set& signals) {
 }
 
 // Returns the deadline it has set, which also covers what its caller has to end.
-Task<std::unique_ptr<ExitDeadline>> serveUntilSignal(http::Server& server, Millis drain) {
+Task<std::unique_ptr<ExitDeadline>> serveUntilSignal(http::Server& server, StoreUpkeep& upkeep,
+                                                     Millis drain) {
   asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
   const int signal = co_await signals.async_wait(asio::use_awaitable);
   log::info("stopping", {{"signal", signal}, {"drain_ms", drain.count()}});
   auto deadline = std::make_unique<ExitDeadline>(drain + kAfterDrain);
   endAtNextSignal(signals);
   co_await server.stop(drain);
+  co_await upkeep.stop();
   co_return deadline;
+}
+
+// Runs one task to its end; for what must be done before there is a server.
+Result<> runToEnd(asio::io_context& context, Task<Result<>> task) {
+  auto result = asio::co_spawn(context, std::move(task), asio::use_future);
+  while (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) context.run_one();
+  return result.get();
 }
 
 }  // namespace
@@ -160,9 +165,12 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
     NIMBUS_CHECK(addAdministrator(authorization, config.server.data, random));
   }
 
-  NoStore store;
+  asio::io_context main_context(1);
+  NIMBUS_TRY(const auto store, openStore(config, clock, metrics));
+  StoreUpkeep upkeep(*store, main_context.get_executor(), {});
+  NIMBUS_CHECK(runToEnd(main_context, upkeep.start()));
   NoActivity activity;
-  gateway::Health health(instance_id, {store, activity, clock});
+  gateway::Health health(instance_id, {upkeep, activity, clock});
   gateway::Pages pages(metrics);
   http::Router router;
   health.addRoutes(router);
@@ -174,10 +182,9 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   NIMBUS_TRY(const auto server, http::Server::open(httpOptions(config.server, listen), threads,
                                                    router, {&authorization, &http_metrics}));
   // Signals are caught before anyone can be told that the server is ready to be sent one.
-  asio::io_context main_context(1);
   std::unique_ptr<ExitDeadline> deadline;
   std::exception_ptr failure;
-  asio::co_spawn(main_context, serveUntilSignal(*server, config.server.drain),
+  asio::co_spawn(main_context, serveUntilSignal(*server, upkeep, config.server.drain),
                  [&](const std::exception_ptr& thrown, std::unique_ptr<ExitDeadline> started) {
                    failure = thrown;
                    deadline = std::move(started);
@@ -188,10 +195,13 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   const std::string_view scheme = config.server.tls_cert_file.empty() ? "http" : "https";
   out << "nimbus ready on " << scheme << "://" << hostAndPort(listen.address, server->port())
       << std::endl;
+  const store::Description kept = store->describe();
   log::info("ready", {{"instance", instance_id},
                       {"version", version()},
                       {"threads", threads.size()},
-                      {"data", config.server.data}});
+                      {"data", config.server.data},
+                      {"store", kept.backend},
+                      {"durability", store::durabilityName(kept.durability)}});
   main_context.run();
   if (failure) return Error(Code::Internal, "the server failed while it was stopped");
   threads.stop();

@@ -1,0 +1,80 @@
+#include "server/store_upkeep.h"
+
+#include "base/log.h"
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <utility>
+
+namespace nimbus::server {
+
+namespace asio = boost::asio;
+
+StoreUpkeep::StoreUpkeep(store::Store& store, asio::any_io_executor executor, Options options)
+    : store_(store),
+      executor_(std::move(executor)),
+      options_(options),
+      tasks_(executor_, "store upkeep") {}
+
+Task<Result<>> StoreUpkeep::start() {
+  NIMBUS_CO_CHECK(co_await store_.check());
+  tasks_.add(probe());
+  tasks_.add(sweep());
+  co_return Result<>();
+}
+
+Task<> StoreUpkeep::stop() {
+  tasks_.cancel();
+  co_await tasks_.join();
+}
+
+Task<> StoreUpkeep::pause(Millis time) {
+  asio::steady_timer timer(executor_, time);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+Task<> StoreUpkeep::probe() {
+  while (true) {
+    co_await pause(options_.probe_every);
+    {
+      const std::lock_guard lock(mutex_);
+      asked_since_ = Steady::now();
+    }
+    auto answer = co_await store_.check();
+    const std::lock_guard lock(mutex_);
+    asked_since_.reset();
+    if (answer) {
+      last_error_.reset();
+    } else {
+      last_error_ = std::move(answer).error();
+    }
+  }
+}
+
+Task<> StoreUpkeep::sweep() {
+  while (true) {
+    co_await pause(options_.sweep_every);
+    const auto removed = co_await store_.sweep(options_.sweep_budget);
+    if (!removed) {
+      log::warn("sweeping failed and will be tried again", {{"reason", removed.error().message()}});
+    } else if (*removed > 0) {
+      log::debug("swept what had expired", {{"removed", *removed}});
+    }
+  }
+}
+
+Task<Result<gateway::StoreStatus>> StoreUpkeep::check() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (last_error_) co_return *last_error_;
+    if (asked_since_ && Steady::now() - *asked_since_ > options_.probe_patience) {
+      co_return Error(Code::Unavailable, "the store has not answered for some time");
+    }
+  }
+  const store::Description description = store_.describe();
+  co_return gateway::StoreStatus{description.backend,
+                                 std::string(store::durabilityName(description.durability))};
+}
+
+}  // namespace nimbus::server
