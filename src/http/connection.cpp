@@ -101,8 +101,12 @@ Task<> Connection::serve() {
     awaitRequest();
     if (phase_ == Phase::Idle && lane_->isStopping()) co_return;
     if (!work_) {
-      const auto [failure] = co_await socket_.async_wait(Socket::wait_read, kAwait);
-      if (failure) co_return;
+      // TLS may have read the first request together with the end of the handshake; then nothing
+      // more need ever come.
+      if (!tls_) {
+        const auto [failure] = co_await socket_.async_wait(Socket::wait_read, kAwait);
+        if (failure) co_return;
+      }
       work_ = lane_->borrow();
     }
     if (!makeRoom()) co_return;
