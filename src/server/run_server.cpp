@@ -168,7 +168,6 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   asio::io_context main_context(1);
   NIMBUS_TRY(const auto store, openStore(config, clock, metrics));
   StoreUpkeep upkeep(*store, main_context.get_executor(), {});
-  NIMBUS_CHECK(runToEnd(main_context, upkeep.start()));
   NoActivity activity;
   gateway::Health health(instance_id, {upkeep, activity, clock});
   gateway::Pages pages(metrics);
@@ -181,6 +180,7 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   Threads threads(static_cast<std::size_t>(config.server.threads));
   NIMBUS_TRY(const auto server, http::Server::open(httpOptions(config.server, listen), threads,
                                                    router, {&authorization, &http_metrics}));
+  NIMBUS_CHECK(runToEnd(main_context, upkeep.start()));
   // Signals are caught before anyone can be told that the server is ready to be sent one.
   std::unique_ptr<ExitDeadline> deadline;
   std::exception_ptr failure;
