@@ -89,7 +89,7 @@ TEST_P(DirectoryTest, PagesCoverTheDirectoryOnce) {
   for (int i = 0; i < 25; ++i) commit(list("d", "k" + std::to_string(i), std::to_string(i)));
   for (const std::size_t limit : {1U, 4U, 24U, 25U}) {
     std::vector<std::string> paged;
-    for (std::string after;;) {
+    for (std::string after; paged.size() < kEnough;) {
       const DirectoryPage page = directory("d", after, "", limit);
       for (const DirectoryEntry& entry : page.items) paged.push_back(entry.key + "=" + entry.value);
       if (!page.more) break;

@@ -21,6 +21,8 @@ const std::vector<std::string> kQueues = {"q", "r"};
 const std::vector<std::string> kItems = {"1", "2", "3"};
 const std::vector<std::string> kLimiters = {"limit"};
 
+constexpr Millis kLongTtl = 1h;
+
 template <typename T>
 T orNone(const std::map<std::string, T>& map, const std::string& name) {
   const auto found = map.find(name);
@@ -82,11 +84,11 @@ Operation Generator::operation(const ModelPartition& data, Timestamp now) {
     case 7:
       return leaseOperation(data);
     case 8:
-      return queueOperation(now);
+      return queueOperation(data, now);
     default:
       return chance(30)
                  ? Operation(take(pick(kLimiters), std::chrono::microseconds(1500), 4, below(6)))
-                 : queueOperation(now);
+                 : queueOperation(data, now);
   }
 }
 
@@ -162,26 +164,30 @@ Operation Generator::leaseOperation(const ModelPartition& data) {
   }
 }
 
-Operation Generator::queueOperation(Timestamp now) {
+Operation Generator::queueOperation(const ModelPartition& data, Timestamp now) {
   const std::string queue = pick(kQueues);
   const std::string id = pick(kItems);
-  switch (below(10)) {
-    case 0:
-      return join(queue, id);
-    case 1:
-      return defer(queue, id, now + Millis(below(3)));
-    case 2:
-      return complete(queue, id);
-    case 3:
-    case 4:
-      return park(queue, id, pick(kValues));
-    case 5:
-      return revive(queue, id);
-    case 6:
-      return schedule(queue, id, now + Millis(below(3)));
-    default:
-      return push(queue, id, pick(kValues));
+  std::optional<QueuePart> part;
+  for (const QueueItem& item : orNone(data.queues, queue).items) {
+    if (item.id == id) part = item.part;
   }
+  // Mostly what can be done to the item where it is, or a long life would be rare.
+  if (chance(25)) part = static_cast<QueuePart>(below(3));
+  if (!part || chance(10)) {
+    return chance(70) ? push(queue, id, pick(kValues))
+                      : schedule(queue, id, now + Millis(below(3)));
+  }
+  if (chance(20)) return complete(queue, id);
+  switch (*part) {
+    case QueuePart::Scheduled:
+      return join(queue, id);
+    case QueuePart::Parked:
+      return revive(queue, id);
+    case QueuePart::Line:
+      break;
+  }
+  return chance(50) ? Operation(defer(queue, id, now + Millis(below(3))))
+                    : Operation(park(queue, id, pick(kValues)));
 }
 
 Condition Generator::condition(const ModelPartition& data) {
@@ -229,14 +235,14 @@ std::vector<Term> Generator::terms() {
 
 Token Generator::token(const ModelPartition& data, const std::string& lease) {
   Token token = orNone(data.leases, lease).token;
-  if (chance(10)) token.nonce += 1;
-  if (chance(10)) token.epoch -= std::min<std::uint64_t>(token.epoch, 1);
+  if (chance(15)) token.nonce += 1;
+  if (chance(15)) token.epoch -= std::min<std::uint64_t>(token.epoch, 1);
   return token;
 }
 
 std::optional<Millis> Generator::ttl() {
   if (chance(20)) return std::nullopt;
-  return Millis(below(4));
+  return chance(30) ? kLongTtl : Millis(below(4));
 }
 
 Query Generator::query(const ModelPartition& data, Timestamp now) {

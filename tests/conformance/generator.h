@@ -39,7 +39,7 @@ class Generator {
   Operation recordOperation(const ModelPartition& data, Timestamp now);
   Operation logOperation(const ModelPartition& data);
   Operation leaseOperation(const ModelPartition& data);
-  Operation queueOperation(Timestamp now);
+  Operation queueOperation(const ModelPartition& data, Timestamp now);
   Condition condition(const ModelPartition& data);
 
   std::optional<Version> expected(Version current);

@@ -153,8 +153,9 @@ TEST_P(IdentifierTest, KeysPageByPage) {
   std::sort(names.begin(), names.end());
   std::vector<std::string> paged;
   query::ScanRecords query{.space = "s", .after = {}, .prefix = {}, .limit = 1};
-  for (bool more = true; more;) {
+  for (bool more = true; more && paged.size() < kEnough;) {
     const auto page = ask<RecordPage>(query);
+    ASSERT_FALSE(page.items.empty());
     paged.push_back(page.items.at(0).key);
     query.after = paged.back();
     more = page.more;
@@ -251,8 +252,9 @@ TEST_P(IdentifierTest, TermsPageByPage) {
                            .order = order,
                            .limit = 1};
     std::vector<std::string> paged;
-    for (bool more = true; more;) {
+    for (bool more = true; more && paged.size() < kEnough;) {
       const auto page = ask<IndexPage>(query);
+      ASSERT_FALSE(page.items.empty());
       paged.push_back(page.items.at(0).term);
       query.after = {page.items[0].term, page.items[0].entry.seq};
       more = page.more;
@@ -326,7 +328,7 @@ TEST_P(IdentifierTest, DirectoryKeys) {
   std::vector<std::string> names = oddNames();
   std::sort(names.begin(), names.end());
   std::vector<std::string> paged;
-  for (std::string after;;) {
+  for (std::string after; paged.size() < kEnough;) {
     const DirectoryPage page = directory("d", after, "", 7);
     for (const DirectoryEntry& entry : page.items) paged.push_back(entry.key);
     if (!page.more) break;

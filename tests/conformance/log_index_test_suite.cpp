@@ -71,8 +71,9 @@ TEST_P(LogIndexTest, PagesCoverTheLogOnceInBothOrders) {
   for (const std::size_t limit : {1U, 2U, 5U, 19U, 20U}) {
     std::vector<Seq> up;
     query::ScanLog query{.log = "l", .limit = limit};
-    for (bool more = true; more;) {
+    for (bool more = true; more && up.size() < kEnough;) {
       const auto page = ask<EntryPage>(query);
+      ASSERT_FALSE(page.items.empty());
       for (const Seq seq : seqsOf(page)) up.push_back(seq);
       query.from = up.back() + 1;
       more = page.more;
@@ -80,8 +81,9 @@ TEST_P(LogIndexTest, PagesCoverTheLogOnceInBothOrders) {
     EXPECT_EQ(up, seqs("l"));
     std::vector<Seq> down;
     query = {.log = "l", .order = Order::Descending, .limit = limit};
-    for (bool more = true; more;) {
+    for (bool more = true; more && down.size() < kEnough;) {
       const auto page = ask<EntryPage>(query);
+      ASSERT_FALSE(page.items.empty());
       for (const Seq seq : seqsOf(page)) down.push_back(seq);
       query.to = down.back() - 1;
       more = page.more;
@@ -198,8 +200,9 @@ TEST_P(LogIndexTest, PagesCoverTheIndexOnceInBothOrders) {
       std::vector<std::string> paged;
       query::ScanIndex query = all;
       query.limit = limit;
-      for (bool more = true; more;) {
+      for (bool more = true; more && paged.size() < kEnough;) {
         const auto page = ask<IndexPage>(query);
+        ASSERT_FALSE(page.items.empty());
         for (const IndexHit& hit : page.items) {
           paged.push_back(hit.term + "#" + std::to_string(hit.entry.seq));
         }

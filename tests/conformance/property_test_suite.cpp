@@ -55,6 +55,19 @@ class Schedule {
 
   // What went wrong first, with what came before it.
   std::string run() {
+    try {
+      runAll();
+    } catch (const std::exception& failure) {
+      if (wrong_.empty()) wrong_ = failure.what();
+    }
+    if (wrong_.empty()) return {};
+    std::string out = wrong_ + "\nafter:";
+    for (const auto& step : history_) out += "\n" + step();
+    return out;
+  }
+
+ private:
+  void runAll() {
     for (int burst = 0; burst < 10 && wrong_.empty(); ++burst) {
       commitBurst();
       if (random_.below(3) == 0) readAll();
@@ -63,13 +76,8 @@ class Schedule {
     }
     readAll();
     for (const auto& site : sites_) site->client.commit(op::DropPartition{});
-    if (wrong_.empty()) return {};
-    std::string out = wrong_ + "\nafter:";
-    for (const auto& step : history_) out += "\n" + step();
-    return out;
   }
 
- private:
   struct Site {
     Site(Store& store, const std::string& name, Random& random)
         : client(store, Partition("property", {name})), generator(random, name) {}

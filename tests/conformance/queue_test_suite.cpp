@@ -285,8 +285,9 @@ TEST_P(QueueTest, PagesCoverEachPartOnce) {
     for (const std::size_t limit : {1U, 5U, 11U, 12U}) {
       std::vector<std::string> paged;
       query::ScanQueue query{.queue = "q", .part = part, .after = {}, .limit = limit};
-      for (bool more = true; more;) {
+      for (bool more = true; more && paged.size() < kEnough;) {
         const auto page = ask<ItemPage>(query);
+        ASSERT_FALSE(page.items.empty());
         for (const QueueItem& item : page.items) paged.push_back(item.id);
         query.after = {page.items.back().due_at, page.items.back().position};
         more = page.more;

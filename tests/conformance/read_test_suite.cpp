@@ -147,8 +147,9 @@ TEST_P(ReadTest, PagesCoverASpaceOnce) {
   for (const std::size_t limit : {1U, 7U, 15U, 29U, 30U}) {
     std::vector<std::string> paged;
     query::ScanRecords query{.space = "s", .after = {}, .prefix = {}, .limit = limit};
-    for (bool more = true; more;) {
+    for (bool more = true; more && paged.size() < kEnough;) {
       const auto page = ask<RecordPage>(query);
+      ASSERT_FALSE(page.items.empty());
       for (const Record& record : page.items) paged.push_back(record.key);
       query.after = paged.back();
       more = page.more;

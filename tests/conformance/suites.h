@@ -23,6 +23,9 @@ using ::testing::IsEmpty;
 // A store may leave what expired lie for a while before it lets a sweep find it, but not so long.
 inline constexpr Millis kSweptBy = 1h;
 
+// More items than any case has: a store whose pages never end must not hang the suite.
+inline constexpr std::size_t kEnough = 1000;
+
 // A fresh store on a clock that stands still.
 struct FreshStore {
   explicit FreshStore(const Backend& backend) : under_test(backend.open(clock)) {}

@@ -119,6 +119,24 @@ TEST_P(WatchTest, AnEndedWatchIsSilent) {
 }
 
 TEST_P(WatchTest, EndingWaitsForACallThatIsRunning) {
+  std::atomic<bool> running = false;
+  std::atomic<bool> ending = false;
+  std::atomic<bool> finished = false;
+  auto watch = store().watch(partition(), [&] {
+    if (running.exchange(true)) return;
+    while (!ending) std::this_thread::yield();
+    for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+    finished = true;
+  });
+  std::thread writer([&] { clientOf(partition()).commit(put("s", "k")); });
+  while (!running) std::this_thread::yield();
+  ending = true;
+  watch.reset();
+  EXPECT_TRUE(finished);
+  writer.join();
+}
+
+TEST_P(WatchTest, WatchesComeAndGoWhileOthersWrite) {
   std::atomic<bool> stop = false;
   std::thread writer([&] {
     Client client = clientOf(partition());
