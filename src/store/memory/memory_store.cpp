@@ -1,91 +1,13 @@
 #include "store/memory/memory_store.h"
 
 #include "store/memory/partition_data.h"
+#include "store/watchers.h"
 
-#include <atomic>
-#include <list>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 namespace nimbus::store::memory {
-namespace {
-
-// One callback. Commits of several threads may call it at the same moment; it runs once at a time.
-class Watcher {
- public:
-  explicit Watcher(std::function<void()> changed) : changed_(std::move(changed)) {}
-
-  void call() {
-    const std::lock_guard lock(running_);
-    if (ended_) return;
-    runner_ = std::this_thread::get_id();
-    changed_();
-    runner_ = std::thread::id();
-  }
-
-  // From another thread it waits for a call that is running. From inside the callback it does not:
-  // that call is then the last.
-  void end() {
-    ended_ = true;
-    if (runner_ == std::this_thread::get_id()) return;
-    const std::lock_guard wait(running_);
-  }
-
- private:
-  const std::function<void()> changed_;
-  std::mutex running_;
-  std::atomic<std::thread::id> runner_;
-  std::atomic<bool> ended_ = false;
-};
-
-using Watchers = std::multimap<Partition, std::shared_ptr<Watcher>>;
-
-struct WatcherList {
-  std::mutex mutex;
-  Watchers watchers;
-};
-
-// Shares the list with the store, so it may outlive it.
-class Registration final : public Watch {
- public:
-  Registration(std::shared_ptr<WatcherList> list, Partition partition,
-               std::function<void()> changed)
-      : list_(std::move(list)) {
-    const std::lock_guard lock(list_->mutex);
-    place_ = list_->watchers.emplace(std::move(partition),
-                                     std::make_shared<Watcher>(std::move(changed)));
-  }
-  ~Registration() override {
-    std::shared_ptr<Watcher> watcher;
-    {
-      const std::lock_guard lock(list_->mutex);
-      watcher = std::move(place_->second);
-      list_->watchers.erase(place_);
-    }
-    watcher->end();
-  }
-  Registration(const Registration&) = delete;
-  Registration& operator=(const Registration&) = delete;
-
- private:
-  std::shared_ptr<WatcherList> list_;
-  Watchers::iterator place_;
-};
-
-void notify(WatcherList& list, const Partition& partition) {
-  std::vector<std::shared_ptr<Watcher>> watchers;
-  {
-    const std::lock_guard lock(list.mutex);
-    const auto [begin, end] = list.watchers.equal_range(partition);
-    for (auto place = begin; place != end; ++place) watchers.push_back(place->second);
-  }
-  for (const auto& watcher : watchers) watcher->call();
-}
-
-}  // namespace
-
 struct MemoryStore::State {
   explicit State(const Clock& its_clock) : clock(its_clock) {}
 
@@ -120,7 +42,7 @@ struct MemoryStore::State {
   std::mutex mutex;
   std::map<Partition, PartitionData> partitions;
   std::map<std::string, std::map<std::string, std::string>> directories;
-  const std::shared_ptr<WatcherList> watchers = std::make_shared<WatcherList>();
+  Watchers watchers;
 };
 
 MemoryStore::MemoryStore(const Clock& clock) : state_(std::make_unique<State>(clock)) {}
@@ -137,7 +59,7 @@ Timestamp MemoryStore::now() const {
 PendingCommit MemoryStore::commit(Partition partition, std::optional<Fence> fence, Batch batch) {
   auto pending = std::make_shared<CommitState>();
   if (auto applied = state_->commit(partition, fence, batch); applied) {
-    notify(*state_->watchers, partition);
+    state_->watchers.notify(partition.name());
     pending->apply(*std::move(applied));
     pending->finish({});
   } else {
@@ -179,7 +101,7 @@ Task<Result<DirectoryPage>> MemoryStore::readDirectory(std::string directory, st
 }
 
 std::unique_ptr<Watch> MemoryStore::watch(Partition partition, std::function<void()> changed) {
-  return std::make_unique<Registration>(state_->watchers, std::move(partition), std::move(changed));
+  return state_->watchers.add(partition, std::move(changed));
 }
 
 // All at once: what is in memory is swept sooner than a budget could be looked at.
