@@ -30,13 +30,13 @@ struct BatchWriter::Load {
   using After = RecordTable::After;
 
   Loaded operator()(const op::Put& o) const {
-    NIMBUS_TRY(RecordBefore before, writer.records_.load(o.space, o.key, Values::Omit));
+    NIMBUS_TRY(RecordBefore before, writer.records_.loadForChange(o.space, o.key, Values::Omit));
     const auto expires_at = expiryOf(o.expiry, before.live, before.expires_at);
     writer.records_.plan(o.space, before, After{o.value.size(), expires_at});
     return Before(std::move(before));
   }
   Loaded operator()(const op::Erase& o) const {
-    NIMBUS_TRY(RecordBefore before, writer.records_.load(o.space, o.key, Values::Omit));
+    NIMBUS_TRY(RecordBefore before, writer.records_.loadForChange(o.space, o.key, Values::Omit));
     writer.records_.plan(o.space, before, std::nullopt);
     return Before(std::move(before));
   }
@@ -45,7 +45,7 @@ struct BatchWriter::Load {
     return Before();
   }
   Loaded operator()(const op::Add& o) const {
-    NIMBUS_TRY(RecordBefore before, writer.records_.load(o.space, o.key, Values::Include));
+    NIMBUS_TRY(RecordBefore before, writer.records_.loadForChange(o.space, o.key, Values::Include));
     // What cannot be added will be refused; it changes nothing.
     if (const auto sum = sumOf(o, before); sum) {
       const auto expires_at = expiryOf(o.expiry, before.live, before.expires_at);
@@ -54,7 +54,7 @@ struct BatchWriter::Load {
     return Before(std::move(before));
   }
   Loaded operator()(const op::Touch& o) const {
-    NIMBUS_TRY(RecordBefore before, writer.records_.load(o.space, o.key, Values::Omit));
+    NIMBUS_TRY(RecordBefore before, writer.records_.loadForChange(o.space, o.key, Values::Omit));
     if (before.live) writer.records_.plan(o.space, before, After{before.size, o.expires_at});
     return Before(std::move(before));
   }

@@ -91,13 +91,17 @@ Result<RecordTable::Totals> RecordTable::liveTotals(std::string_view space) {
   return Totals{rows.integer(0), rows.integer(1)};
 }
 
-Result<RecordBefore> RecordTable::load(std::string_view space_name, std::string_view key,
+Result<RecordBefore> RecordTable::loadForChange(std::string_view space, std::string_view key,
+                                                Values values) {
+  if (this->space(space).cleared) return RecordBefore();
+  return load(space, key, values);
+}
+
+Result<RecordBefore> RecordTable::load(std::string_view space, std::string_view key,
                                        Values values) {
   RecordBefore before;
-  const Space& space = this->space(space_name);
-  if (space.cleared) return before;
   Statement& statement = values == Values::Include ? load_with_value_ : load_;
-  auto rows = statement.query(partition_, space_name, key);
+  auto rows = statement.query(partition_, space, key);
   NIMBUS_TRY(before.present, rows.next());
   if (!before.present) return before;
   before.version = rows.unsignedInteger(0);

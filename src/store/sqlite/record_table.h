@@ -39,7 +39,10 @@ class RecordTable {
   // Starts a batch. `partition` must outlive it.
   void begin(std::string_view partition, Timestamp now);
 
+  // The record before the batch.
   Result<RecordBefore> load(std::string_view space, std::string_view key, Values values);
+  // The record as an operation finds it: gone if the batch has emptied its space.
+  Result<RecordBefore> loadForChange(std::string_view space, std::string_view key, Values values);
   // Notes that the batch empties the space: what follows in the batch finds nothing in it.
   Result<> loadCleared(std::string_view space);
 
