@@ -2,6 +2,8 @@
 
 #include "suites.h"
 
+#include <utility>
+
 namespace nimbus::store::conformance {
 namespace {
 

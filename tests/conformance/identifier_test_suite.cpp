@@ -2,6 +2,7 @@
 
 #include "suites.h"
 
+#include <algorithm>
 #include <set>
 
 namespace nimbus::store::conformance {

@@ -2,6 +2,8 @@
 
 #include "suites.h"
 
+#include <algorithm>
+
 namespace nimbus::store::conformance {
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include "suites.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
