@@ -27,6 +27,7 @@
 #include <boost/asio/use_future.hpp>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -139,6 +140,7 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   log::configure(config.log.level, config.log.format);
   NIMBUS_CHECK(checkRun(config, options));
   NIMBUS_TRY(const auto listen, parseListenAddress(config.server.listen));
+  ::umask(S_IRWXG | S_IRWXO);  // whatever we keep is nobody else's, wherever it is kept
   NIMBUS_CHECK(openDataDirectory(config.server.data));
   raiseDescriptorLimit(config.server.max_connections);
 

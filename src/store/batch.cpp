@@ -38,6 +38,10 @@ class Survey {
     return std::visit([this](const auto& o) { return this->visit(o); }, operation);
   }
 
+  Result<> add(const Condition& condition) const {
+    return std::visit([this](const auto& c) { return this->visit(c); }, condition);
+  }
+
   Result<> finish(std::size_t operations) {
     if (partition_dropped_ && operations > 1) {
       return malformed("DropPartition must be the only operation of its batch");
@@ -137,7 +141,7 @@ class Survey {
   }
   Result<> visit(const op::RemoveRange& o) { return bulk(Thing::Entry, o.log, true); }
   Result<> visit(const op::RemoveTerm& o) {
-    NIMBUS_CHECK(name("an index", o.term.index));
+    NIMBUS_CHECK(terms({o.term}));
     return bulk(Thing::Entry, o.log, true);
   }
   Result<> visit(const op::DropLog& o) {
@@ -174,6 +178,15 @@ class Survey {
     return {};
   }
 
+  Result<> visit(const require::RecordVersion& c) const {
+    NIMBUS_CHECK(name("a space", c.space));
+    return name("a key", c.key);
+  }
+  Result<> visit(const require::SpaceWithin& c) const { return name("a space", c.space); }
+  Result<> visit(const require::LogEndsAt& c) const { return name("a log", c.log); }
+  Result<> visit(const require::LogUnchanged& c) const { return name("a log", c.log); }
+  Result<> visit(const require::QueueWithin& c) const { return name("a queue", c.queue); }
+
   // Most batches are small, and every commit passes here.
   boost::container::small_vector<Touch, 16> touches_;
   boost::container::small_vector<Bulk, 4> bulks_;
@@ -187,7 +200,15 @@ Result<> validate(const Batch& batch) {
   if (batch.operations.size() > kMaxOperations) {
     return malformed(fmt::format("a batch has at most {} operations", kMaxOperations));
   }
+  if (batch.conditions.size() > kMaxOperations) {
+    return malformed(fmt::format("a batch has at most {} conditions", kMaxOperations));
+  }
   Survey survey;
+  for (std::size_t i = 0; i < batch.conditions.size(); ++i) {
+    if (auto added = survey.add(batch.conditions[i]); !added) {
+      return std::move(added).error().with("condition", static_cast<std::int64_t>(i));
+    }
+  }
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
     if (auto added = survey.add(batch.operations[i]); !added) {
       return std::move(added).error().with("operation", static_cast<std::int64_t>(i));

@@ -63,7 +63,8 @@ struct LogUnchanged {
   std::uint64_t revision = 0;
 };
 
-// After the batch at most this many items wait in the line.
+// After the batch at most this many items wait in the line; 0 = none. A batch that does not make it
+// longer is let through.
 struct QueueWithin {
   std::string queue;
   std::uint64_t max_waiting = 0;
@@ -76,9 +77,10 @@ using Condition = std::variant<require::RecordVersion, require::SpaceWithin, req
 
 namespace op {
 
-// ---- records. A write gives the record the version after its last one. A record that is new, also
-// after deletion or expiry, gets a version above all that were ever removed from its space: so a
-// version never comes back for a key. `expected`: as require::RecordVersion.
+// ---- records. A write gives the record the version after its last one, also if it has expired
+// since. One that is new, also after deletion or a sweep, gets a version above all that were ever
+// removed from its space. So a version never comes back for a key. `expected`: as
+// require::RecordVersion.
 
 struct Put {
   std::string space;
@@ -133,7 +135,7 @@ struct Append {
   std::string fingerprint;
 };
 
-// Replaces value and terms. NotFound if there is no such entry.
+// Replaces value and terms. NotFound if there is no such entry, whatever was expected.
 struct Amend {
   std::string log;
   std::string id;
@@ -142,7 +144,7 @@ struct Amend {
   std::optional<Version> expected;
 };
 
-// NotFound if there is no such entry.
+// NotFound if there is no such entry, whatever was expected.
 struct Remove {
   std::string log;
   std::string id;
@@ -162,7 +164,7 @@ struct RemoveTerm {
   Term term;
 };
 
-// Removes the log as if it had never been: the next entry has seq 1.
+// Removes the log as if it had never been: the next entry has seq 1, and revisions begin anew.
 struct DropLog {
   std::string log;
 };

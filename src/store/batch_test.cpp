@@ -250,6 +250,25 @@ TEST(ValidateTest, NothingGoesWithADropLog) {
   }
 }
 
+TEST(ValidateTest, ConditionsNameThingsByTheSameRules) {
+  const std::string longest(kMaxNameBytes, 'n');
+  const std::string too_long = longest + "n";
+  const auto refusedAt = [](Condition condition) {
+    Batch batch;
+    batch.conditions.emplace_back(require::RecordVersion{"s", "k", 0});
+    batch.conditions.push_back(std::move(condition));
+    const auto valid = validate(batch);
+    return valid ? -1 : valid.error().field("condition", -2);
+  };
+  EXPECT_EQ(refusedAt(require::RecordVersion{longest, longest, 1}), -1);
+  EXPECT_EQ(refusedAt(require::RecordVersion{"s", "", 1}), 1);
+  EXPECT_EQ(refusedAt(require::RecordVersion{too_long, "k", 1}), 1);
+  EXPECT_EQ(refusedAt(require::SpaceWithin{"", 1, 1}), 1);
+  EXPECT_EQ(refusedAt(require::LogEndsAt{too_long, 1}), 1);
+  EXPECT_EQ(refusedAt(require::LogUnchanged{"", 1}), 1);
+  EXPECT_EQ(refusedAt(require::QueueWithin{"", 1}), 1);
+}
+
 TEST(ValidateTest, DropPartitionIsTheOnlyOperation) {
   EXPECT_EQ(verdict({op::DropPartition{}}), "valid");
   EXPECT_EQ(verdict({op::DropPartition{}, put("s", "k")}), "refused");

@@ -95,6 +95,8 @@ void Watchers::notifyAll() const {
   for (const auto& watcher : watchers) watcher->call();
 }
 
-bool Watchers::empty() const { return state_->count.load() == 0; }
+bool Watchers::empty() const {
+  return state_->count.load() == 0;
+}
 
 }  // namespace nimbus::store
