@@ -8,6 +8,8 @@
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace nimbus {
@@ -116,15 +118,16 @@ ResumeTogether::~ResumeTogether() {
 }
 
 void ResumeTogether::add(std::unique_ptr<OneShotEvent::Waiter> waiter) {
-  for (State::Group& group : state_->groups) {
-    if (group.executor == waiter->executor()) {
-      group.waiters.push_back(std::move(waiter));
-      return;
-    }
+  auto& groups = state_->groups;
+  auto group = std::find_if(groups.begin(), groups.end(), [&](const State::Group& known) {
+    return known.executor == waiter->executor();
+  });
+  if (group == groups.end()) {
+    groups.emplace_back();
+    group = std::prev(groups.end());
+    group->executor = waiter->executor();
   }
-  State::Group& group = state_->groups.emplace_back();
-  group.executor = waiter->executor();
-  group.waiters.push_back(std::move(waiter));
+  group->waiters.push_back(std::move(waiter));
 }
 
 }  // namespace nimbus

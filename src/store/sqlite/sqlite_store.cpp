@@ -181,6 +181,7 @@ class SqliteStore::Readers {
 };
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(Options options, const Clock& clock) {
+  options.path = std::filesystem::absolute(options.path);
   NIMBUS_CHECK(checkLocal(options.path.parent_path()));
   std::filesystem::path turnstile_path = options.path;
   turnstile_path += "-turnstile";
@@ -199,6 +200,8 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(Options options, const Cl
   const std::string synchronous =
       fmt::format("PRAGMA synchronous={}", pragmaValue(options.synchronous));
   NIMBUS_CHECK(connection.execute(synchronous.c_str()));
+  // The default of 2 MiB would read a busy server's pages again and again.
+  NIMBUS_CHECK(connection.execute("PRAGMA cache_size=-65536"));
   NIMBUS_CHECK(prepareSchema(connection));
   NIMBUS_TRY(auto readers, Readers::open(options.path, options.readers));
   pass.reset();

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,7 +13,34 @@
 namespace nimbus::store::sqlite {
 
 namespace {
+
 constexpr int kNone = -1;
+
+// The locks are bytes of the file. They belong to the open file, so they end with the process, and
+// are not dropped when some other descriptor of the file is closed.
+constexpr ::off_t kPlace = 0;
+constexpr ::off_t kGate = 1;
+
+void change(int descriptor, ::off_t byte, short to) {
+  struct ::flock lock {};
+  lock.l_type = to;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  int answer = 0;
+  do {
+    answer = ::fcntl(descriptor, F_OFD_SETLKW, &lock);
+  } while (answer != 0 && errno == EINTR);
+  NIMBUS_ASSERT(answer == 0, "a lock on an open descriptor only fails when interrupted");
+}
+
+void take(int descriptor, ::off_t byte) {
+  change(descriptor, byte, F_WRLCK);
+}
+void give(int descriptor, ::off_t byte) {
+  change(descriptor, byte, F_UNLCK);
+}
+
 }  // namespace
 
 Result<Turnstile> Turnstile::open(const std::filesystem::path& path) {
@@ -32,11 +58,9 @@ Turnstile::~Turnstile() {
 }
 
 Turnstile::Pass Turnstile::enter() {
-  int answer = 0;
-  do {
-    answer = ::flock(descriptor_, LOCK_EX);
-  } while (answer != 0 && errno == EINTR);
-  NIMBUS_ASSERT(answer == 0, "flock on an open descriptor only fails when interrupted");
+  take(descriptor_, kPlace);
+  take(descriptor_, kGate);
+  give(descriptor_, kPlace);
   return Pass(descriptor_);
 }
 
@@ -44,7 +68,7 @@ Turnstile::Pass::Pass(Pass&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, kNone)) {}
 
 Turnstile::Pass::~Pass() {
-  if (descriptor_ != kNone) ::flock(descriptor_, LOCK_UN);
+  if (descriptor_ != kNone) give(descriptor_, kGate);
 }
 
 }  // namespace nimbus::store::sqlite

@@ -2,9 +2,13 @@
 // One writer at a time over all processes that share a database.
 //
 // SQLite's own lock is polled for, so the loser of a race sleeps while the winner wins again: one
-// process starves. Here the kernel queues the waiting processes, in order. It also covers
-// checkpoints, and must: SQLite before 3.51.3 can damage a WAL that one connection resets while
-// another writes.
+// process starves. Here nobody polls, and whoever leaves cannot come back before those who wait:
+// there are two locks, the gate and the place before it. To enter, one takes the place, then the
+// gate, then gives up the place. A process that waits holds the place, so that the one that just
+// left has to queue behind it.
+//
+// It also covers checkpoints, and must: SQLite before 3.51.3 can damage a WAL that one connection
+// resets while another writes.
 
 #include "base/result.h"
 

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "base/one_shot.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -72,10 +74,11 @@ Writer::Tasks Writer::take() {
 }
 
 void Writer::run() {
+  ::pthread_setname_np(::pthread_self(), "store-writer");
   while (true) {
-    const Tasks tasks = take();
+    Tasks tasks = take();
     if (!tasks.empty()) {
-      commitTogether(tasks);
+      commitTogether(std::move(tasks));
       checkpointIfDue();
     } else {
       const std::lock_guard lock(mutex_);
@@ -85,7 +88,7 @@ void Writer::run() {
   }
 }
 
-void Writer::commitTogether(const Tasks& tasks) {
+void Writer::commitTogether(Tasks tasks) {
   Result<> durable = transact(tasks);
   if (!durable) {
     ++counters_.failed_transactions;
@@ -97,13 +100,14 @@ void Writer::commitTogether(const Tasks& tasks) {
   }
   ++counters_.transactions;
   counters_.tasks += tasks.size();
-  {
-    const ResumeTogether together;
-    for (const auto& task : tasks) task->finish(durable);
-  }
-  if (!durable || watchers_.empty()) return;
-  for (const auto& task : tasks) {
-    if (const Partition* partition = task->changed()) watchers_.notify(partition->name());
+  const bool watched = durable && !watchers_.empty();
+  const ResumeTogether together;
+  for (auto& task : tasks) {
+    task->finish(durable);
+    const Partition* const changed = watched ? task->changed() : nullptr;
+    if (changed != nullptr) watchers_.notify(changed->name());
+    // Let go before its caller is resumed: the caller's thread made it, and frees it for less.
+    task.reset();
   }
 }
 

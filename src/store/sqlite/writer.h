@@ -92,7 +92,7 @@ class Writer {
   void run();
   // Waits for tasks, and takes them all. Empty: time to look around, or to end.
   Tasks take();
-  void commitTogether(const Tasks& tasks);
+  void commitTogether(Tasks tasks);
   Result<> transact(const Tasks& tasks);
   void checkpointIfDue();
   void noticeForeignChanges();
