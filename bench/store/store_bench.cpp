@@ -1,7 +1,9 @@
 // What durable commits cost, against what the disk and SQLite can do, in one run.
 //
-//   store_bench DIRECTORY            all figures; exit 1 if one misses its target
-//   store_bench --child FILE SECONDS  one process of two that share a file; prints its rate
+//   store_bench DIRECTORY
+//     all figures; exit 1 if one misses its target
+//   store_bench --load FILE PRODUCERS COMMITS_PER_TRANSACTION SECONDS
+//     one load, in a process of its own so that none inherits another's heap; prints its figures
 //
 // Every comparison alternates its sides and takes the median of the rounds: the machine is noisy,
 // and noise then falls on both.
@@ -119,9 +121,18 @@ class Producers {
   std::vector<double> micros_;
 };
 
-Load measure(const std::filesystem::path& path, int producers, std::size_t per_transaction) {
-  const auto store = openStore(path, per_transaction);
-  return Producers(*store, kSeconds).run(producers);
+// Runs a load in a process of its own.
+Load measure(const std::filesystem::path& path, int producers, std::size_t per_transaction,
+             double seconds = kSeconds) {
+  const std::string command = fmt::format("/proc/{}/exe --load {} {} {} {}", ::getpid(),
+                                          path.string(), producers, per_transaction, seconds);
+  FILE* const child = ::popen(command.c_str(), "r");  // NOLINT(cert-env33-c)
+  NIMBUS_ASSERT(child != nullptr, "a process can be started");
+  Load load;
+  const int read = std::fscanf(child, "%lf %lf %lf %lf", &load.commits_per_second,
+                               &load.cpu_per_100k, &load.p50_us, &load.p99_us);
+  NIMBUS_ASSERT(::pclose(child) == 0 && read == 4, "the load ran");
+  return load;
 }
 
 bool report(const char* what, double ratio, const char* relation, double target, bool met) {
@@ -182,18 +193,13 @@ bool loneCommit(const std::filesystem::path& directory) {
   return report("lone commit / fdatasync", ratio, "<=", 2.5, ratio <= 2.5);
 }
 
-// Runs this program twice on one file, at the same time; the rates it printed.
+// Two processes on one file, at the same time.
 std::array<double, 2> shareFile(const std::filesystem::path& path) {
   std::array<double, 2> rates{};
   std::array<std::thread, 2> waiters;
   for (std::size_t i = 0; i < 2; ++i) {
     waiters[i] = std::thread([&rates, &path, i] {
-      const std::string command =
-          fmt::format("/proc/{}/exe --child {} {}", ::getpid(), path.string(), 2 * kSeconds);
-      FILE* const child = ::popen(command.c_str(), "r");  // NOLINT(cert-env33-c)
-      NIMBUS_ASSERT(child != nullptr && std::fscanf(child, "%lf", &rates[i]) == 1,
-                    "a child answers");
-      ::pclose(child);
+      rates[i] = measure(path, 64, 4096, 2 * kSeconds).commits_per_second;
     });
   }
   for (auto& waiter : waiters) waiter.join();
@@ -213,9 +219,10 @@ bool twoProcesses(const std::filesystem::path& directory) {
   return report("slower / faster process", ratio, ">=", 0.8, ratio >= 0.8);
 }
 
-int child(const std::filesystem::path& path, double seconds) {
-  const auto store = openStore(path, 4096);
-  fmt::print("{}\n", Producers(*store, seconds).run(64).commits_per_second);
+int load(const std::vector<std::string>& args) {
+  const auto store = openStore(args[1], std::stoul(args[3]));
+  const Load load = Producers(*store, std::stod(args[4])).run(std::stoi(args[2]));
+  fmt::print("{} {} {} {}\n", load.commits_per_second, load.cpu_per_100k, load.p50_us, load.p99_us);
   return 0;
 }
 
@@ -235,9 +242,7 @@ int all(const std::filesystem::path& parent) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
-  if (args.size() == 3 && args[0] == "--child") {
-    return nimbus::bench::child(args[1], std::stod(args[2]));
-  }
+  if (args.size() == 5 && args[0] == "--load") return nimbus::bench::load(args);
   if (args.size() == 1) return nimbus::bench::all(args[0]);
   fmt::print(stderr, "usage: store_bench DIRECTORY\n");
   return 2;
