@@ -345,9 +345,9 @@ Result<Applied> BatchWriter::write(const Batch& batch) {
 Result<> BatchWriter::writeListings(const std::vector<Listing>& listings) {
   for (const Listing& listing : listings) {
     if (listing.value) {
-      NIMBUS_CHECK(list_.run(listing.directory, listing.key, *listing.value));
+      NIMBUS_CHECK(list_.run(Text{listing.directory}, listing.key, *listing.value));
     } else {
-      NIMBUS_CHECK(unlist_.run(listing.directory, listing.key));
+      NIMBUS_CHECK(unlist_.run(Text{listing.directory}, listing.key));
     }
   }
   return {};

@@ -165,6 +165,11 @@ void Statement::bind(int index, std::string_view bytes) {
   sqlite3_bind_blob64(statement_.get(), index, data, bytes.size(), SQLITE_STATIC);
 }
 
+void Statement::bind(int index, Text text) {
+  const char* const data = text.bytes.data() != nullptr ? text.bytes.data() : "";
+  sqlite3_bind_text64(statement_.get(), index, data, text.bytes.size(), SQLITE_STATIC, SQLITE_UTF8);
+}
+
 void Statement::bind(int index, std::int64_t number) {
   sqlite3_bind_int64(statement_.get(), index, number);
 }

@@ -68,6 +68,12 @@ bool isFatal(const Error& error);
 // The error as callers may see it, without what only this folder understands.
 Error forCallers(const Error& error, Outcome outcome);
 
+// Bound as text instead of a blob. What an index begins with is text: SQLite compares that by a
+// short cut which it does not have for blobs.
+struct Text {
+  std::string_view bytes;
+};
+
 // A prepared statement. Arguments are bound in order; text must stay alive until the rows are gone.
 class Statement {
  public:
@@ -125,6 +131,7 @@ class Statement {
   explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
 
   void bind(int index, std::string_view bytes);
+  void bind(int index, Text text);
   void bind(int index, std::int64_t number);
   void bind(int index, std::nullptr_t);
   template <std::unsigned_integral T>

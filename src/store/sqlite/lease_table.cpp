@@ -17,7 +17,7 @@ LeaseTable::LeaseTable(Connection& connection)
       drop_(connection, "DELETE FROM lease WHERE partition=?1") {}
 
 void LeaseTable::begin(std::string_view partition, Timestamp now) {
-  partition_ = partition;
+  partition_ = Text{partition};
   now_ = now;
 }
 
@@ -79,7 +79,7 @@ Result<> LeaseTable::release(const op::Release& op) {
 }
 
 Result<> LeaseTable::dropPartition(std::string_view partition) {
-  NIMBUS_CHECK(drop_.run(partition));
+  NIMBUS_CHECK(drop_.run(Text{partition}));
   return {};
 }
 

@@ -44,7 +44,7 @@ class LeaseTable {
  private:
   std::optional<Timestamp> expiry(const std::optional<Millis>& ttl) const;
 
-  std::string_view partition_;
+  Text partition_;
   Timestamp now_;
 
   Statement load_;

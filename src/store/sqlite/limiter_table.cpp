@@ -17,19 +17,19 @@ LimiterTable::LimiterTable(Connection& connection)
       remove_(connection, "DELETE FROM limiter WHERE partition=?1 AND name=?2") {}
 
 Result<std::int64_t> LimiterTable::load(std::string_view partition, std::string_view limiter) {
-  auto rows = load_.query(partition, limiter);
+  auto rows = load_.query(Text{partition}, limiter);
   NIMBUS_TRY(const bool present, rows.next());
   return present ? rows.integer(0) : std::int64_t{0};
 }
 
 Result<> LimiterTable::save(std::string_view partition, std::string_view limiter,
                             std::int64_t arrival_us) {
-  NIMBUS_CHECK(save_.run(partition, limiter, arrival_us));
+  NIMBUS_CHECK(save_.run(Text{partition}, limiter, arrival_us));
   return {};
 }
 
 Result<> LimiterTable::dropPartition(std::string_view partition) {
-  NIMBUS_CHECK(drop_.run(partition));
+  NIMBUS_CHECK(drop_.run(Text{partition}));
   return {};
 }
 
@@ -39,8 +39,7 @@ Result<std::uint64_t> LimiterTable::sweep(Timestamp now, std::uint64_t limit) {
   std::vector<std::pair<std::string, std::string>> full;
   std::uint64_t seen = 0;
   {
-    auto rows =
-        walk_.query(std::string_view(after_partition_), std::string_view(after_name_), limit);
+    auto rows = walk_.query(Text{after_partition_}, std::string_view(after_name_), limit);
     std::string last_partition;
     std::string last_name;
     while (true) {
@@ -57,7 +56,7 @@ Result<std::uint64_t> LimiterTable::sweep(Timestamp now, std::uint64_t limit) {
     after_name_ = std::move(last_name);
   }
   for (const auto& [partition, name] : full) {
-    NIMBUS_CHECK(remove_.run(std::string_view(partition), std::string_view(name)));
+    NIMBUS_CHECK(remove_.run(Text{partition}, std::string_view(name)));
   }
   return full.size();
 }

@@ -66,7 +66,7 @@ LogTable::LogTable(Connection& connection)
       delete_terms_(connection, "DELETE FROM term WHERE log=?1") {}
 
 void LogTable::begin(std::string_view partition) {
-  partition_ = partition;
+  partition_ = Text{partition};
   logs_.forgetAll();
 }
 
@@ -239,7 +239,7 @@ Result<> LogTable::finish() {
 Result<> LogTable::dropPartition(std::string_view partition) {
   std::vector<std::int64_t> ids;
   {
-    auto rows = logs_of_partition_.query(partition);
+    auto rows = logs_of_partition_.query(Text{partition});
     while (true) {
       NIMBUS_TRY(const bool more, rows.next());
       if (!more) break;

@@ -78,7 +78,7 @@ class LogTable {
   Result<Removed> removeAll(Log& log, const std::vector<Victim>& victims);
   static Result<std::vector<Victim>> collect(Statement::Rows rows);
 
-  std::string_view partition_;
+  Text partition_;
   Met<Log> logs_;
 
   Statement load_log_;

@@ -43,7 +43,7 @@ std::uint64_t& QueueTable::Queue::count(QueuePart part) {
 }
 
 void QueueTable::begin(std::string_view partition) {
-  partition_ = partition;
+  partition_ = Text{partition};
   queues_.forgetAll();
 }
 
@@ -141,8 +141,8 @@ Result<> QueueTable::finish() {
 }
 
 Result<> QueueTable::dropPartition(std::string_view partition) {
-  NIMBUS_CHECK(drop_items_.run(partition));
-  NIMBUS_CHECK(drop_queues_.run(partition));
+  NIMBUS_CHECK(drop_items_.run(Text{partition}));
+  NIMBUS_CHECK(drop_queues_.run(Text{partition}));
   return {};
 }
 

@@ -61,7 +61,7 @@ class QueueTable {
 
   Result<Queue*> queue(std::string_view name);
 
-  std::string_view partition_;
+  Text partition_;
   Met<Queue> queues_;
 
   Statement load_queue_;

@@ -173,7 +173,7 @@ struct Reader::Statements {
 // stack of the function that collects the rows.
 struct Reader::Answering {
   Statements& statements;
-  std::string_view partition;
+  Text partition;
   Timestamp now;
 
   template <typename T>
@@ -320,7 +320,7 @@ Result<std::vector<Answer>> Reader::answerAll(std::string_view partition,
                                               const std::vector<Query>& queries, Timestamp now) {
   std::vector<Answer> answers;
   answers.reserve(queries.size());
-  const Answering answering{*statements_, partition, now};
+  const Answering answering{*statements_, Text{partition}, now};
   for (const Query& query : queries) {
     NIMBUS_TRY(Answer answer, std::visit(answering, query));
     answers.push_back(std::move(answer));
@@ -331,9 +331,10 @@ Result<std::vector<Answer>> Reader::answerAll(std::string_view partition,
 Result<DirectoryPage> Reader::readDirectory(std::string_view directory, const std::string& after,
                                             const std::string& prefix, std::size_t limit) {
   const KeyRange range(after, prefix);
-  auto rows = range.upper ? statements_->scan_directory_range.query(directory, range.lower,
-                                                                    limit + 1, *range.upper)
-                          : statements_->scan_directory.query(directory, range.lower, limit + 1);
+  auto rows = range.upper
+                  ? statements_->scan_directory_range.query(Text{directory}, range.lower, limit + 1,
+                                                            *range.upper)
+                  : statements_->scan_directory.query(Text{directory}, range.lower, limit + 1);
   return collect<DirectoryEntry>(std::move(rows), limit, readDirectoryEntry);
 }
 

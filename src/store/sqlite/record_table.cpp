@@ -66,7 +66,7 @@ std::optional<Timestamp> RecordTable::sweepAt(const std::optional<Timestamp>& ex
 }
 
 void RecordTable::begin(std::string_view partition, Timestamp now) {
-  partition_ = partition;
+  partition_ = Text{partition};
   now_ = now;
   spaces_.forgetAll();
 }
@@ -237,7 +237,7 @@ Result<> RecordTable::finish() {
 }
 
 Result<> RecordTable::dropPartition(std::string_view partition) {
-  NIMBUS_CHECK(drop_.run(partition));
+  NIMBUS_CHECK(drop_.run(Text{partition}));
   return {};
 }
 

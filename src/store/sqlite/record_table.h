@@ -108,7 +108,7 @@ class RecordTable {
   Result<> changeTotals(Space& space, std::int64_t records, std::int64_t bytes);
 
   const Millis sweep_grain_;
-  std::string_view partition_;
+  Text partition_;
   Timestamp now_;
   Met<Space> spaces_;
 

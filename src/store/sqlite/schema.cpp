@@ -1,7 +1,8 @@
 #include "store/sqlite/schema.h"
 
-// Layout, version 1. Names, keys and ids are blobs: they compare by their bytes. Times are
-// milliseconds since the epoch, NULL where there is none.
+// Layout, version 1. Names, keys and ids are blobs, partitions and directories text; all compare by
+// their bytes. What may be large comes last in its row, so that the rest can be read without it.
+// Times are milliseconds since the epoch, NULL where there is none.
 //
 // record     One row per record, clustered so that a session's rows lie together. The row with the
 //            empty key is the header of its space: `version` is the floor (the highest version ever
@@ -31,19 +32,19 @@ constexpr std::int64_t kApplicationId = 0x4E696D62;
 
 constexpr const char* kVersion1 = R"sql(
 CREATE TABLE record(
-  partition BLOB NOT NULL, space BLOB NOT NULL, key BLOB NOT NULL,
-  value BLOB NOT NULL, version INTEGER NOT NULL,
-  expires_at INTEGER, updated_at INTEGER NOT NULL, sweep_at INTEGER,
+  partition TEXT NOT NULL, space BLOB NOT NULL, key BLOB NOT NULL,
+  version INTEGER NOT NULL, expires_at INTEGER, updated_at INTEGER NOT NULL, sweep_at INTEGER,
+  value BLOB NOT NULL,
   PRIMARY KEY(partition, space, key)) STRICT, WITHOUT ROWID;
 CREATE INDEX record_sweep ON record(sweep_at) WHERE sweep_at IS NOT NULL;
 
 CREATE TABLE lease(
-  partition BLOB NOT NULL, name BLOB NOT NULL,
+  partition TEXT NOT NULL, name BLOB NOT NULL,
   holder BLOB NOT NULL, epoch INTEGER NOT NULL, nonce INTEGER NOT NULL, expires_at INTEGER,
   PRIMARY KEY(partition, name)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE log(
-  id INTEGER PRIMARY KEY, partition BLOB NOT NULL, name BLOB NOT NULL,
+  id INTEGER PRIMARY KEY, partition TEXT NOT NULL, name BLOB NOT NULL,
   last_seq INTEGER NOT NULL, entries INTEGER NOT NULL, revision INTEGER NOT NULL,
   UNIQUE(partition, name)) STRICT;
 CREATE TABLE entry(
@@ -56,11 +57,11 @@ CREATE TABLE term(
   PRIMARY KEY(log, name, value, seq)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE queue(
-  partition BLOB NOT NULL, name BLOB NOT NULL, next_position INTEGER NOT NULL,
+  partition TEXT NOT NULL, name BLOB NOT NULL, next_position INTEGER NOT NULL,
   waiting INTEGER NOT NULL, scheduled INTEGER NOT NULL, parked INTEGER NOT NULL,
   PRIMARY KEY(partition, name)) STRICT, WITHOUT ROWID;
 CREATE TABLE item(
-  partition BLOB NOT NULL, queue BLOB NOT NULL, id BLOB NOT NULL,
+  partition TEXT NOT NULL, queue BLOB NOT NULL, id BLOB NOT NULL,
   part INTEGER NOT NULL, due_at INTEGER NOT NULL, position INTEGER NOT NULL,
   not_before INTEGER NOT NULL, attempts INTEGER NOT NULL, reason BLOB NOT NULL,
   payload BLOB NOT NULL,
@@ -68,11 +69,11 @@ CREATE TABLE item(
 CREATE UNIQUE INDEX item_order ON item(partition, queue, part, due_at, position);
 
 CREATE TABLE limiter(
-  partition BLOB NOT NULL, name BLOB NOT NULL, arrival_us INTEGER NOT NULL,
+  partition TEXT NOT NULL, name BLOB NOT NULL, arrival_us INTEGER NOT NULL,
   PRIMARY KEY(partition, name)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE directory(
-  name BLOB NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
+  name TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
   PRIMARY KEY(name, key)) STRICT, WITHOUT ROWID;
 )sql";
 
