@@ -33,15 +33,9 @@ RecordTable::RecordTable(Connection& connection, Millis sweep_grain)
       all_totals_(connection,
                   "SELECT coalesce(max(version), 0) FROM record"
                   " WHERE partition=?1 AND space=?2 AND key>x''"),
-      insert_(connection,
-              "INSERT INTO record(partition, space, key, value, version, expires_at, updated_at,"
-              " sweep_at) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
-      update_(connection,
-              "UPDATE record SET value=?4, version=?5, expires_at=?6, updated_at=?7"
-              " WHERE partition=?1 AND space=?2 AND key=?3"),
-      update_with_sweep_(connection,
-                         "UPDATE record SET value=?4, version=?5, expires_at=?6, updated_at=?7,"
-                         " sweep_at=?8 WHERE partition=?1 AND space=?2 AND key=?3"),
+      put_(connection,
+           "INSERT OR REPLACE INTO record(partition, space, key, version, expires_at, updated_at,"
+           " sweep_at, value) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
       touch_(connection,
              "UPDATE record SET version=?4, expires_at=?5, sweep_at=?6"
              " WHERE partition=?1 AND space=?2 AND key=?3"),
@@ -54,9 +48,23 @@ RecordTable::RecordTable(Connection& connection, Millis sweep_grain)
                      "UPDATE record SET value=?3, version=?4"
                      " WHERE partition=?1 AND space=?2 AND key=x''"),
       drop_(connection, "DELETE FROM record WHERE partition=?1"),
+      add_expiry_(connection,
+                  "INSERT INTO expiry(sweep_at, partition, space, key) VALUES(?1, ?2, ?3, ?4)"),
+      remove_expiry_(
+          connection,
+          "DELETE FROM expiry WHERE sweep_at=?1 AND partition=?2 AND space=?3 AND key=?4"),
+      clear_expiries_(connection,
+                      "DELETE FROM expiry WHERE (sweep_at, partition, space, key) IN"
+                      " (SELECT sweep_at, partition, space, key FROM record"
+                      " WHERE partition=?1 AND space=?2 AND sweep_at IS NOT NULL)"),
+      drop_expiries_(connection,
+                     "DELETE FROM expiry WHERE (sweep_at, partition, space, key) IN"
+                     " (SELECT sweep_at, partition, space, key FROM record"
+                     " WHERE partition=?1 AND sweep_at IS NOT NULL)"),
       expired_(connection,
-               "SELECT partition, space, key, version, length(value) FROM record"
-               " WHERE sweep_at IS NOT NULL AND sweep_at<=?1 ORDER BY sweep_at LIMIT ?2") {}
+               "SELECT partition, space, key, record.version, length(record.value),"
+               " expiry.sweep_at FROM expiry JOIN record USING(partition, space, key)"
+               " WHERE expiry.sweep_at<=?1 ORDER BY expiry.sweep_at LIMIT ?2") {}
 
 std::optional<Timestamp> RecordTable::sweepAt(const std::optional<Timestamp>& expires_at) const {
   if (!expires_at) return std::nullopt;
@@ -171,27 +179,26 @@ Result<> RecordTable::changeTotals(Space& space, std::int64_t records, std::int6
   return {};
 }
 
+Result<> RecordTable::moveExpiry(std::string_view space, std::string_view key,
+                                 const std::optional<Timestamp>& from,
+                                 const std::optional<Timestamp>& to) {
+  if (from == to) return {};
+  if (from) NIMBUS_CHECK(remove_expiry_.run(*from, partition_, space, key));
+  if (to) NIMBUS_CHECK(add_expiry_.run(*to, partition_, space, key));
+  return {};
+}
+
 Result<RecordWritten> RecordTable::write(std::string_view space_name, std::string_view key,
                                          const RecordBefore& before, std::string_view value,
                                          const std::optional<Timestamp>& expires_at) {
   Space& space = this->space(space_name);
+  if (!before.present) NIMBUS_CHECK(loadHeader(space));
+  const Version version = (before.present ? before.version : space.floor) + 1;
   const auto sweep_at = sweepAt(expires_at);
-  if (before.present) {
-    const Version version = before.version + 1;
-    if (sweep_at == before.sweep_at) {
-      NIMBUS_CHECK(update_.run(partition_, space_name, key, value, version, expires_at, now_));
-    } else {
-      NIMBUS_CHECK(update_with_sweep_.run(partition_, space_name, key, value, version, expires_at,
-                                          now_, sweep_at));
-    }
-    NIMBUS_CHECK(changeTotals(space, 0, asSigned(value.size()) - asSigned(before.size)));
-    return RecordWritten{version, expires_at};
-  }
-  NIMBUS_CHECK(loadHeader(space));
-  const Version version = space.floor + 1;
-  NIMBUS_CHECK(
-      insert_.run(partition_, space_name, key, value, version, expires_at, now_, sweep_at));
-  NIMBUS_CHECK(changeTotals(space, 1, asSigned(value.size())));
+  NIMBUS_CHECK(put_.run(partition_, space_name, key, version, expires_at, now_, sweep_at, value));
+  NIMBUS_CHECK(moveExpiry(space_name, key, before.sweep_at, sweep_at));
+  const std::int64_t bytes_before = before.present ? asSigned(before.size) : 0;
+  NIMBUS_CHECK(changeTotals(space, before.present ? 0 : 1, asSigned(value.size()) - bytes_before));
   return RecordWritten{version, expires_at};
 }
 
@@ -199,7 +206,9 @@ Result<RecordWritten> RecordTable::touch(std::string_view space, std::string_vie
                                          const RecordBefore& before,
                                          const std::optional<Timestamp>& expires_at) {
   const Version version = before.version + 1;
-  NIMBUS_CHECK(touch_.run(partition_, space, key, version, expires_at, sweepAt(expires_at)));
+  const auto sweep_at = sweepAt(expires_at);
+  NIMBUS_CHECK(touch_.run(partition_, space, key, version, expires_at, sweep_at));
+  NIMBUS_CHECK(moveExpiry(space, key, before.sweep_at, sweep_at));
   return RecordWritten{version, expires_at};
 }
 
@@ -209,6 +218,7 @@ Result<Removed> RecordTable::erase(std::string_view space_name, std::string_view
   Space& space = this->space(space_name);
   NIMBUS_CHECK(loadHeader(space));
   NIMBUS_CHECK(erase_.run(partition_, space_name, key));
+  NIMBUS_CHECK(moveExpiry(space_name, key, before.sweep_at, std::nullopt));
   space.floor = std::max(space.floor, before.version);
   NIMBUS_CHECK(changeTotals(space, -1, -asSigned(before.size)));
   return Removed{before.live ? 1U : 0U};
@@ -217,6 +227,7 @@ Result<Removed> RecordTable::erase(std::string_view space_name, std::string_view
 Result<Removed> RecordTable::clear(std::string_view space_name) {
   Space& space = this->space(space_name);
   if (space.stored.records == 0) return Removed{0};
+  NIMBUS_CHECK(clear_expiries_.run(partition_, space_name));
   NIMBUS_CHECK(clear_.run(partition_, space_name));
   space.floor = space.cleared_floor;
   space.stored = {};
@@ -237,6 +248,7 @@ Result<> RecordTable::finish() {
 }
 
 Result<> RecordTable::dropPartition(std::string_view partition) {
+  NIMBUS_CHECK(drop_expiries_.run(Text{partition}));
   NIMBUS_CHECK(drop_.run(Text{partition}));
   return {};
 }
@@ -258,6 +270,7 @@ Result<std::uint64_t> RecordTable::sweep(Timestamp now, std::uint64_t limit) {
       before.present = true;
       before.version = rows.unsignedInteger(3);
       before.size = rows.unsignedInteger(4);
+      before.sweep_at = rows.time(5);
       found.push_back({std::string(rows.bytes(0)), std::string(rows.bytes(1)),
                        std::string(rows.bytes(2)), std::move(before)});
     }

@@ -103,6 +103,8 @@ class RecordTable {
 
   Space& space(std::string_view name) { return *spaces_.find(name).thing; }
   std::optional<Timestamp> sweepAt(const std::optional<Timestamp>& expires_at) const;
+  Result<> moveExpiry(std::string_view space, std::string_view key,
+                      const std::optional<Timestamp>& from, const std::optional<Timestamp>& to);
   Result<> loadHeader(Space& space);
   Result<Totals> liveTotals(std::string_view space);
   Result<> changeTotals(Space& space, std::int64_t records, std::int64_t bytes);
@@ -117,15 +119,17 @@ class RecordTable {
   Statement load_header_;
   Statement live_totals_;
   Statement all_totals_;
-  Statement insert_;
-  Statement update_;
-  Statement update_with_sweep_;
+  Statement put_;
   Statement touch_;
   Statement erase_;
   Statement clear_;
   Statement insert_header_;
   Statement update_header_;
   Statement drop_;
+  Statement add_expiry_;
+  Statement remove_expiry_;
+  Statement clear_expiries_;
+  Statement drop_expiries_;
   Statement expired_;
 };
 

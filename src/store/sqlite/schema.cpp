@@ -8,8 +8,10 @@
 //            empty key is the header of its space: `version` is the floor (the highest version ever
 //            removed), `value` the number of records and of their bytes, 8 bytes each, big-endian.
 //            It lies beside the records because most commits change both, and one page is
-//            cheaper to write than two. `sweep_at` is `expires_at` rounded up, so that the index
-//            over it does not change with every write.
+//            cheaper to write than two. The table has no further index: so writing a record is one
+//            search and one change in place.
+// expiry     Which records can be swept from when on. `sweep_at`, here and in the record, is the
+//            expiry rounded up, so that this does not change with every write.
 // lease      A released lease keeps its row, without a holder, for its epoch.
 // log        One row per log: its counters, and the number its entries go by.
 // entry      `terms`: the entry's index terms, as in log_table.cpp, so that they can be removed.
@@ -36,7 +38,9 @@ CREATE TABLE record(
   version INTEGER NOT NULL, expires_at INTEGER, updated_at INTEGER NOT NULL, sweep_at INTEGER,
   value BLOB NOT NULL,
   PRIMARY KEY(partition, space, key)) STRICT, WITHOUT ROWID;
-CREATE INDEX record_sweep ON record(sweep_at) WHERE sweep_at IS NOT NULL;
+CREATE TABLE expiry(
+  sweep_at INTEGER NOT NULL, partition TEXT NOT NULL, space BLOB NOT NULL, key BLOB NOT NULL,
+  PRIMARY KEY(sweep_at, partition, space, key)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE lease(
   partition TEXT NOT NULL, name BLOB NOT NULL,
