@@ -56,7 +56,7 @@ class Writer {
     // how long other processes wait at the turnstile.
     std::size_t max_tasks_per_transaction = 4096;
     // The WAL is copied back into the database when it has grown to this many pages (of 4 KiB).
-    std::uint64_t checkpoint_after_frames = 4000;
+    std::uint64_t checkpoint_after_frames = 8192;
     // If readers kept it from starting anew and it grew to this many, the writer waits for them.
     std::uint64_t truncate_after_frames = 65536;
     // How soon a change by another process is noticed, while anybody watches.
