@@ -1,5 +1,7 @@
 #include "gateway/admin_key.h"
 
+#include "base/testing/temporary_directory.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -21,13 +23,6 @@ using ::testing::MatchesRegex;
 
 class AdminKeyTest : public ::testing::Test {
  protected:
-  AdminKeyTest() {
-    std::string name = ::testing::TempDir() + "admin_key_test_XXXXXX";
-    directory_ = ::mkdtemp(name.data());
-    path_ = directory_ + "/admin.key";
-  }
-  ~AdminKeyTest() override { fs::remove_all(directory_); }
-
   static unsigned modeOf(const std::string& path) {
     struct stat info {};
     EXPECT_EQ(::stat(path.c_str(), &info), 0);
@@ -35,8 +30,9 @@ class AdminKeyTest : public ::testing::Test {
   }
 
   SystemRandom random_;
-  std::string directory_;
-  std::string path_;
+  const TemporaryDirectory temporary_;
+  const std::string directory_ = temporary_.path().string();
+  const std::string path_ = directory_ + "/admin.key";
 };
 
 TEST_F(AdminKeyTest, TheFirstStartMakesAKeyOnlyItsOwnerCanRead) {

@@ -1,3 +1,4 @@
+#include "base/testing/temporary_directory.h"
 #include "http/testing/test_server.h"
 
 #include <boost/asio/connect.hpp>
@@ -12,7 +13,7 @@
 #include <openssl/x509.h>
 
 #include <cstdio>
-#include <filesystem>
+#include <string>
 
 namespace nimbus::http {
 namespace {
@@ -25,8 +26,6 @@ using ::testing::HasSubstr;
 class TlsTest : public ::testing::Test {
  protected:
   TlsTest() {
-    std::string path = (std::filesystem::temp_directory_path() / "nimbus-tls-XXXXXX").string();
-    directory_ = ::mkdtemp(path.data());
     EVP_PKEY* key = EVP_EC_gen("P-256");
     X509* certificate = X509_new();
     ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
@@ -47,7 +46,6 @@ class TlsTest : public ::testing::Test {
     X509_free(certificate);
     EVP_PKEY_free(key);
   }
-  ~TlsTest() override { std::filesystem::remove_all(directory_); }
 
   TlsFiles files() const { return {directory_ + "/certificate.pem", directory_ + "/key.pem"}; }
   ServerOptions options() const {
@@ -56,7 +54,8 @@ class TlsTest : public ::testing::Test {
     return options;
   }
 
-  std::string directory_;
+  const TemporaryDirectory temporary_;
+  const std::string directory_ = temporary_.path().string();
 };
 
 class TlsClient {

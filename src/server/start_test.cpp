@@ -1,6 +1,7 @@
 // What happens before a server serves.
 
 #include "base/ids.h"
+#include "base/testing/temporary_directory.h"
 #include "server/data_directory.h"
 #include "server/exit_deadline.h"
 #include "server/instance_id.h"
@@ -42,19 +43,14 @@ TEST(InstanceIdTest, IsAnIdWhateverTheHostIsCalled) {
 
 class DataDirectoryTest : public ::testing::Test {
  protected:
-  DataDirectoryTest() {
-    std::string name = ::testing::TempDir() + "data_directory_test_XXXXXX";
-    root_ = ::mkdtemp(name.data());
-  }
-  ~DataDirectoryTest() override { fs::remove_all(root_); }
-
   static unsigned modeOf(const std::string& path) {
     struct stat info {};
     EXPECT_EQ(::stat(path.c_str(), &info), 0);
     return info.st_mode & 07777U;
   }
 
-  std::string root_;
+  const TemporaryDirectory temporary_;
+  const std::string root_ = temporary_.path().string();
 };
 
 TEST_F(DataDirectoryTest, IsMadePrivateWithItsParents) {
