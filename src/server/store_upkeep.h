@@ -8,9 +8,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
-#include <atomic>
 #include <chrono>
-#include <memory>
 #include <mutex>
 #include <optional>
 

@@ -1,7 +1,5 @@
 #include "store/sqlite/reader.h"
 
-#include "store/rules.h"
-#include "store/sqlite/bytes.h"
 #include "store/sqlite/log_table.h"
 
 #include <algorithm>
@@ -286,18 +284,6 @@ struct Reader::Answering {
   }
 };
 
-namespace {
-
-struct LimitOf {
-  template <typename Q>
-  std::optional<std::size_t> operator()(const Q& q) const {
-    if constexpr (requires { q.limit; }) return q.limit;
-    return std::nullopt;
-  }
-};
-
-}  // namespace
-
 Reader::Reader(Connection connection)
     : connection_(std::move(connection)), statements_(std::make_shared<Statements>(connection_)) {}
 
@@ -308,8 +294,7 @@ Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& path) 
 
 Result<std::vector<Answer>> Reader::read(std::string_view partition,
                                          const std::vector<Query>& queries, Timestamp now) {
-  // A statement alone is a snapshot of its own; only several need a transaction around them. A log
-  // takes two statements.
+  // The transaction is the snapshot: a question about a log alone takes two statements.
   NIMBUS_CHECK(connection_.execute("BEGIN"));
   auto answers = answerAll(partition, queries, now);
   if (auto ended = connection_.execute("END"); !ended && answers) return std::move(ended).error();
