@@ -1,0 +1,614 @@
+#include "dispatch/core.h"
+
+#include <algorithm>
+#include <exception>
+#include <random>
+#include <thread>
+#include <utility>
+
+namespace nimbus::dispatch {
+namespace {
+
+// What this thread is in the middle of.
+thread_local const Core* t_inside = nullptr;  // user code of this dispatcher
+thread_local const Job* t_flight = nullptr;   // a coroutine that it started or resumed
+thread_local bool t_flight_landed = false;    // which ended meanwhile
+
+template <typename T>
+class Setting {
+ public:
+  Setting(T& variable, T value) : variable_(variable), before_(std::exchange(variable, value)) {}
+  ~Setting() { variable_ = before_; }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  T& variable_;
+  T before_;
+};
+
+std::uint64_t randomSeed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32U) | device();
+}
+
+std::size_t workersFor(std::size_t wanted) {
+  return wanted != 0 ? wanted : std::max(1U, std::thread::hardware_concurrency());
+}
+
+std::size_t expectedJobs(const DispatcherConfig& config) {
+  constexpr std::size_t kManyWaiting = 100'000;
+  const std::size_t waiting = config.queue_size != 0 ? config.queue_size : kManyWaiting;
+  return workersFor(config.pool_size) * (waiting + config.max_results);
+}
+
+TaskOutcome thrown(const char* what) {
+  TaskOutcome outcome = TaskOutcome::fail(what);
+  outcome.error()->code = TaskError::Code::Threw;
+  return outcome;
+}
+
+template <typename Function>
+TaskOutcome catching(Function&& function) {
+  try {
+    return function();
+  } catch (const std::exception& exception) {
+    return thrown(exception.what());
+  } catch (...) {
+    return thrown("something that is no std::exception");
+  }
+}
+
+}  // namespace
+
+namespace detail {
+
+void flightEnded(Job& job) noexcept {
+  if (t_flight == &job) {
+    t_flight_landed = true;
+    return;
+  }
+  job.waiting = nullptr;
+  job.worker->deliver(job, job);
+}
+
+void resumeOnWorker(Job& job, std::coroutine_handle<> waiting) noexcept {
+  job.waiting = waiting;
+  job.worker->deliver(job, job);
+}
+
+}  // namespace detail
+
+Core::Core(DispatcherConfig config, Dispatcher::Handler handler,
+           Dispatcher::AsyncHandler async_handler)
+    : config_(std::move(config)),
+      handler_(std::move(handler)),
+      async_handler_(std::move(async_handler)),
+      seed_(randomSeed()),
+      sessions_(seed_,
+                [](Session& session) {
+                  session.worker->sessions().fetch_sub(1, std::memory_order_release);
+                }),
+      index_(expectedJobs(config_), seed_, [](Job* job) { delete job; }) {
+  setCallbacks({});
+}
+
+Core::~Core() = default;
+
+void Core::start() {
+  supervisor_ = std::make_unique<Supervisor>([this](Instant now) { return attend(now); });
+  resize(config_.pool_size);
+}
+
+// ---- Running
+
+std::optional<TaskOutcome> Core::call(Job& job) {
+  const Setting inside(t_inside, static_cast<const Core*>(this));
+  if (handler_) return runHandler(job);
+  return runFlight(job);
+}
+
+TaskOutcome Core::runHandler(Job& job) {
+  return catching([&] { return handler_(job.task, job.stop.get_token()); });
+}
+
+std::optional<TaskOutcome> Core::runFlight(Job& job) {
+  const Setting flight(t_flight, static_cast<const Job*>(&job));
+  const Setting landed(t_flight_landed, false);
+  std::optional<TaskOutcome> failed;
+  if (!job.flight.handle()) {
+    try {
+      job.flight = async_handler_(job.task, job.stop.get_token());
+    } catch (const std::exception& exception) {
+      return thrown(exception.what());
+    } catch (...) {
+      return thrown("something that is no std::exception");
+    }
+    job.flight.handle().promise().job = &job;
+    job.flight.handle().resume();
+  } else if (const auto waiting = std::exchange(job.waiting, nullptr)) {
+    waiting.resume();
+  } else {
+    t_flight_landed = true;  // it ended elsewhere
+  }
+  if (!t_flight_landed) return std::nullopt;
+  TaskOutcome outcome = catching([&] { return job.flight.handle().promise().take(); });
+  job.flight = Async<TaskOutcome>();
+  return outcome;
+}
+
+void Core::concluded(Job& job, bool awaited) {
+  const Setting inside(t_inside, static_cast<const Core*>(this));
+  if (awaited) {
+    dependencies_.ended(job, [](Job& waiting) { waiting.worker->unblock(waiting); });
+    { const std::lock_guard lock(ends_mutex_); }
+    ends_.notify_all();
+  }
+  if (!job.task.depends_on.empty()) dependencies_.forget(job);
+  logEnd(job);
+  const Callbacks& callbacks = *callbacks_.load(std::memory_order_acquire);
+  if (!callbacks.result && !callbacks.error) return;
+  if (job.phase() == Phase::NotRun) return;  // handed back, not ended
+  const TaskResult result = job.result();
+  if (callbacks.result) report(callbacks.result, result);
+  if (callbacks.error && !result.ok()) report(callbacks.error, result);
+}
+
+void Core::report(const Dispatcher::ResultCallback& callback, const TaskResult& result) const {
+  const TaskOutcome outcome = catching([&] {
+    callback(result);
+    return TaskOutcome::ok();
+  });
+  if (outcome.isOk()) return;
+  log({.level = LogLevel::Warning,
+       .what = "callback threw",
+       .session_id = result.session_id,
+       .task_id = result.task_id,
+       .detail = TaskOutcome(outcome).error()->message});
+}
+
+void Core::logEnd(const Job& job) const {
+  const bool failed = job.phase() == Phase::Failed;
+  log({.level = failed ? LogLevel::Warning : LogLevel::Debug,
+       .what = failed ? "task failed" : "task done",
+       .worker_id = job.worker->id(),
+       .session_id = job.task.session_id,
+       .task_id = job.task.id,
+       .detail = job.error ? std::string_view(job.error->message) : std::string_view()});
+}
+
+void Core::log(const LogEvent& event) const {
+  if (!config_.log || event.level < config_.log_level) return;
+  config_.log(event);
+}
+
+void Core::discard(Job& job) {
+  if (job.isNamed()) {
+    index_.remove(job);
+  } else {
+    delete &job;
+  }
+}
+
+void Core::emptied() {
+  if (!stopping_.load(std::memory_order_relaxed)) return;
+  {
+    const std::lock_guard lock(quiet_mutex_);
+    ++times_emptied_;
+  }
+  quiet_.notify_all();
+}
+
+void Core::onResult(Dispatcher::ResultCallback callback) {
+  setCallbacks({.result = std::move(callback), .error = callbacks_.load()->error});
+}
+
+void Core::onError(Dispatcher::ResultCallback callback) {
+  setCallbacks({.result = callbacks_.load()->result, .error = std::move(callback)});
+}
+
+void Core::setCallbacks(Callbacks callbacks) {
+  const std::lock_guard lock(callbacks_mutex_);
+  const bool hears = callbacks.result || callbacks.error;
+  const bool logs = config_.log && config_.log_level < LogLevel::Off;
+  all_callbacks_.push_back(std::make_unique<const Callbacks>(std::move(callbacks)));
+  callbacks_.store(all_callbacks_.back().get(), std::memory_order_release);
+  listens_.store(hears || logs, std::memory_order_relaxed);
+}
+
+// ---- Submitting
+
+SubmitStatus Core::submit(Task& task, std::optional<Duration> patience) {
+  const bool waits = (patience || config_.on_full == OnFull::Block) && t_inside != this;
+  Room* full = nullptr;
+  SubmitStatus status = acceptInOrder(task, full, waits);
+  if (!waits || full == nullptr) return status;
+  if (!patience) patience = config_.block_timeout;
+  const Instant until = patience ? after(Clock::now(), *patience) : never();
+  // Which room is full may change while this waits.
+  while (full != nullptr && Clock::now() < until) {
+    Room* const room = full;
+    room->waitInLine(until, [&] {
+      full = nullptr;
+      status = acceptInOrder(task, full, false);
+      return full != room;
+    });
+  }
+  return status;
+}
+
+SubmitStatus Core::acceptInOrder(Task& task, Room*& full, bool polite) {
+  if (task.depends_on.empty()) return accept(task, full, polite);
+  const auto lock = dependencies_.lock();
+  const SubmitStatus known = checkDependencies(task);
+  return known == SubmitStatus::Accepted ? accept(task, full, polite) : known;
+}
+
+SubmitStatus Core::accept(Task& task, Room*& full, bool polite) {
+  const SessionTable::Visit visit(sessions_, task.session_id);
+  if (stopping_.load(std::memory_order_relaxed)) return SubmitStatus::Stopped;
+  Session* session = nullptr;
+  if (const SubmitStatus entered = enter(visit, 1, session); entered != SubmitStatus::Accepted) {
+    full = session != nullptr ? &session->worker->room() : &session_room_;
+    return entered;
+  }
+  Worker& worker = *session->worker;
+  if ((polite && worker.room().isAwaited()) || !worker.reserve(1)) {
+    session->gate.leave(1);
+    full = &worker.room();
+    return SubmitStatus::QueueFull;
+  }
+  auto job = std::make_unique<Job>();
+  job->session = session;
+  job->worker = &worker;
+  job->submitted_at = Clock::now();
+  job->task = std::move(task);
+  if (job->isNamed() && !index_.add(*job)) {
+    task = std::move(job->task);
+    worker.giveBack(1);
+    session->gate.leave(1);
+    return SubmitStatus::DuplicateId;
+  }
+  if (!job->task.depends_on.empty()) linkDependencies(*job);
+  log({.level = LogLevel::Debug,
+       .what = "task accepted",
+       .worker_id = worker.id(),
+       .session_id = job->task.session_id,
+       .task_id = job->task.id});
+  Job& on_its_way = *job.release();
+  worker.deliver(on_its_way, on_its_way);
+  return SubmitStatus::Accepted;
+}
+
+SubmitStatus Core::enter(const SessionTable::Visit& visit, std::uint32_t tasks, Session*& session) {
+  const auto mayMove = [](const Session& found) { return found.worker->isLeaving(); };
+  session = visit.find();
+  while (true) {
+    if (session != nullptr && !(mayMove(*session) && session->gate.isIdle())) {
+      const Gate::Entry entry = session->gate.enter(tasks, config_.session_queue_size);
+      if (entry == Gate::Entry::Entered) return SubmitStatus::Accepted;
+      if (entry == Gate::Entry::Full) return SubmitStatus::QueueFull;
+    }
+    session = visit.obtain(mayMove, [&] { return beginSession(visit); });
+    if (session == nullptr) return SubmitStatus::TooManySessions;
+  }
+}
+
+SessionPointer Core::beginSession(const SessionTable::Visit& visit) {
+  const Instant now = Clock::now();
+  Worker* worker = nullptr;
+  {
+    const std::lock_guard lock(placement_mutex_);
+    const auto sessions = [this](std::size_t i) {
+      return workers_[i].sessions().load(std::memory_order_relaxed);
+    };
+    const auto placed = placer_->place(visit.hash(), sessions);
+    if (!placed) return nullptr;
+    worker = &workers_[*placed];
+    worker->sessions().fetch_add(1, std::memory_order_relaxed);
+  }
+  supervisor_->notice(now + sweepPeriod());
+  auto session = Session::make(visit.name(), static_cast<std::uint32_t>(visit.hash()), *worker);
+  session->idle_since.store(tickOf(now), std::memory_order_relaxed);
+  return session;
+}
+
+SubmitStatus Core::checkDependencies(const Task& task) {
+  for (const std::string& id : task.depends_on) {
+    if (id == task.id) return SubmitStatus::DependencyCycle;
+    if (!index_.find(id, [](Job&) {})) return SubmitStatus::UnknownDependency;
+  }
+  return SubmitStatus::Accepted;
+}
+
+void Core::linkDependencies(Job& job) {
+  for (const std::string& id : job.task.depends_on) {
+    const bool found = index_.find(id, [&](Job& other) { dependencies_.add(job, other); });
+    if (!found) job.dependency_failed = true;  // forgotten a moment ago
+  }
+}
+
+// ---- Asking
+
+std::optional<TaskResult> Core::result(std::string_view task_id) {
+  std::optional<TaskResult> result;
+  index_.find(task_id, [&](const Job& job) {
+    if (isFinal(job.phase())) result = job.result();
+  });
+  return result;
+}
+
+std::optional<TaskResult> Core::wait(std::string_view task_id, Duration patience) {
+  const Instant until = after(Clock::now(), patience);
+  std::unique_lock lock(ends_mutex_);
+  while (true) {
+    std::optional<TaskResult> result;
+    bool pending = false;
+    index_.find(task_id, [&](Job& job) {
+      pending = job.await();
+      if (!pending) result = job.result();
+    });
+    if (!pending || ends_.wait_until(lock, until) == std::cv_status::timeout) return result;
+  }
+}
+
+TaskStatus Core::status(std::string_view task_id) {
+  TaskStatus status = TaskStatus::Unknown;
+  index_.find(task_id, [&](const Job& job) {
+    switch (job.phase()) {
+      case Phase::Queued:
+      case Phase::Backoff:
+        status = TaskStatus::Pending;
+        break;
+      case Phase::Running:
+        status = TaskStatus::Running;
+        break;
+      case Phase::Done:
+        status = TaskStatus::Done;
+        break;
+      case Phase::Failed:
+        status = TaskStatus::Failed;
+        break;
+      case Phase::Cancelled:
+      case Phase::NotRun:
+        status = TaskStatus::Cancelled;
+        break;
+    }
+  });
+  return status;
+}
+
+bool Core::cancel(std::string_view task_id) {
+  bool cancelled = false;
+  index_.find(task_id, [&](Job& job) { cancelled = job.worker->cancel(job); });
+  return cancelled;
+}
+
+void Core::pause(std::string_view session_id) {
+  const SessionTable::Visit visit(sessions_, session_id);
+  if (stopping_.load(std::memory_order_relaxed)) return;
+  const auto mayMove = [](const Session& found) { return found.worker->isLeaving(); };
+  Session* session = nullptr;
+  do {
+    session = visit.obtain(mayMove, [&] { return beginSession(visit); });
+    if (session == nullptr) return;
+  } while (session->gate.enter(1, 0) != Gate::Entry::Entered);
+  session->worker->setPaused(*session, true);
+  session->gate.leave(1);
+}
+
+void Core::resume(std::string_view session_id) {
+  const SessionTable::Visit visit(sessions_, session_id);
+  Session* const session = visit.findSurely();
+  // A paused session is not forgotten; one that is about to be is not paused.
+  if (session == nullptr || session->gate.enter(1, 0) != Gate::Entry::Entered) return;
+  session->worker->setPaused(*session, false);
+  session->gate.leave(1);
+}
+
+bool Core::drain(std::string_view session_id, Duration patience) {
+  const Instant until = after(Clock::now(), patience);
+  while (true) {
+    std::optional<SessionTable::Visit> visit(std::in_place, sessions_, session_id);
+    const Session* const session = visit->findSurely();
+    if (session == nullptr || session->gate.unfinished() == 0) return true;
+    if (Clock::now() >= until) return false;
+    const bool done = session->worker->waitForEnd(until, [&] {
+      const bool drained = session->gate.unfinished() == 0;
+      visit.reset();  // a shutdown waits for visits; this wait is not one
+      return drained;
+    });
+    if (done) return true;
+  }
+}
+
+std::optional<SessionStats> Core::session(std::string_view session_id) {
+  const SessionTable::Visit visit(sessions_, session_id);
+  const Session* const session = visit.findSurely();
+  if (session == nullptr) return std::nullopt;
+  return SessionStats{.worker_id = session->worker->id(),
+                      .unfinished_tasks = session->gate.unfinished(),
+                      .paused = session->gate.isPaused()};
+}
+
+DispatcherStats Core::stats() {
+  DispatcherStats stats;
+  WorkerTotals totals;
+  for (Worker* const worker : allWorkers()) {
+    WorkerStats one = worker->stats(totals);
+    stats.queued_tasks += one.queue_length;
+    const bool gone = one.leaving && one.session_count == 0 && one.running_tasks == 0;
+    if (!gone) stats.workers.push_back(std::move(one));
+  }
+  stats.total_submitted = totals.accepted;
+  stats.total_completed = totals.completed;
+  stats.total_failed = totals.failed;
+  stats.total_cancelled = totals.cancelled;
+  stats.total_not_run = totals.not_run;
+  stats.total_retries = totals.retries;
+  stats.active_sessions = sessions_.size();
+  return stats;
+}
+
+// ---- Workers
+
+std::vector<Worker*> Core::allWorkers() {
+  const std::lock_guard lock(placement_mutex_);
+  std::vector<Worker*> workers;
+  for (Worker& worker : workers_) workers.push_back(&worker);
+  return workers;
+}
+
+void Core::resize(std::size_t pool_size) {
+  const std::size_t wanted = workersFor(pool_size);
+  {
+    const std::lock_guard lock(placement_mutex_);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    while (workers_.size() < wanted) workers_.emplace_back(*this, workers_.size());
+    std::vector<unsigned> weights(wanted, 1);
+    std::copy_n(config_.weights.begin(), std::min(wanted, config_.weights.size()), weights.begin());
+    placer_ = std::make_unique<Placer>(config_.placement, std::move(weights), config_.max_sessions);
+    pool_size_ = wanted;
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      if (i < wanted) {
+        workers_[i].enlist(shared_from_this());
+      } else {
+        workers_[i].dismiss();
+      }
+    }
+  }
+  if (session_room_.isAwaited()) session_room_.made();
+  supervisor_->notice(Clock::now());
+  log({.level = LogLevel::Info, .what = "resized"});
+}
+
+void Core::setQueueSize(std::size_t queue_size) {
+  for (Worker* const worker : allWorkers()) {
+    worker->queue_size.store(queue_size, std::memory_order_relaxed);
+    if (worker->room().isAwaited()) worker->room().made();
+  }
+}
+
+Duration Core::sweepPeriod() const {
+  return std::clamp<Duration>(config_.session_idle_time / 4, std::chrono::milliseconds(1),
+                              std::chrono::seconds(1));
+}
+
+Instant Core::attend(Instant now) {
+  Instant next = never();
+  std::vector<std::stop_source> to_stop;
+  for (Worker* const worker : allWorkers()) {
+    next = std::min(next, worker->attend(now, shared_from_this(), to_stop));
+  }
+  for (std::stop_source& stop : to_stop) stop.request_stop();
+  if (now >= next_sweep_) {
+    const bool hurry = sweepSessions(now);
+    const Instant done = Clock::now();
+    // A hurried sweep may take a twentieth of a processor, no more.
+    const Duration soon = std::max<Duration>(std::chrono::milliseconds(2), 20 * (done - now));
+    next_sweep_ = done + (hurry ? std::min(soon, sweepPeriod()) : sweepPeriod());
+  }
+  const bool idle = sessions_.size() == 0;
+  return idle ? next : std::min(next, next_sweep_);
+}
+
+// True while a worker waits for its sessions to end.
+bool Core::sweepSessions(Instant now) {
+  const std::lock_guard lock(sweep_mutex_);
+  if (stopping_.load(std::memory_order_relaxed)) return false;
+  const auto idle_ticks =
+      std::chrono::duration_cast<std::chrono::milliseconds>(config_.session_idle_time).count();
+  const std::uint32_t tick = tickOf(now);
+  const std::size_t before = sessions_.size();
+  sessions_.sweep([&](const Session& session) {
+    const std::uint32_t age = tick - session.idle_since.load(std::memory_order_relaxed);
+    return session.worker->isLeaving() ||
+           (static_cast<std::int32_t>(age) >= 0 && age >= idle_ticks);
+  });
+  if (sessions_.size() < before && session_room_.isAwaited()) session_room_.made();
+  bool leaving = false;
+  for (Worker* const worker : allWorkers()) {
+    if (!worker->isLeaving()) continue;
+    if (worker->sessions().load(std::memory_order_relaxed) != 0) {
+      leaving = true;
+    } else {
+      worker->dismiss();  // it may be asleep
+    }
+  }
+  return leaving;
+}
+
+// ---- The end
+
+bool Core::waitUntilQuiet(Instant until) {
+  const std::vector<Worker*> workers = allWorkers();
+  const auto isQuiet = [&] {
+    return std::none_of(workers.begin(), workers.end(),
+                        [](Worker* worker) { return worker->hasUnfinished(); });
+  };
+  std::unique_lock lock(quiet_mutex_);
+  while (true) {
+    const std::uint64_t seen = times_emptied_;
+    lock.unlock();
+    const bool quiet = isQuiet();
+    lock.lock();
+    if (quiet || Clock::now() >= until) return quiet;
+    if (times_emptied_ == seen) quiet_.wait_until(lock, until);
+  }
+}
+
+std::vector<Session*> Core::allSessions() {
+  std::vector<Session*> sessions;
+  sessions_.forEach([&](Session& session) { sessions.push_back(&session); });
+  return sessions;
+}
+
+ShutdownReport Core::shutdown(Duration patience) {
+  const std::lock_guard lock(shutdown_mutex_);
+  if (!report_) report_ = end(patience);
+  return *report_;
+}
+
+ShutdownReport Core::end(Duration patience) {
+  log({.level = LogLevel::Info, .what = "shutdown"});
+  const Instant until = after(Clock::now(), patience);
+  stopping_.store(true, std::memory_order_relaxed);
+  sessions_.waitForVisits();                         // a submit that has not seen it ends before
+  { const std::lock_guard lock(sweep_mutex_); }      // so does a sweep: from here on sessions stay
+  { const std::lock_guard lock(placement_mutex_); }  // and a resize
+  const std::vector<Worker*> workers = allWorkers();
+  for (Worker* const worker : workers) worker->room().made();
+  session_room_.made();
+
+  ShutdownReport report;
+  const auto sessions = allSessions();
+  const auto takeFrom = [&](Session& session) {
+    session.worker->takeUnstarted(session, report.not_run_tasks);
+  };
+  for (Session* const session : sessions) {
+    if (session->gate.isPaused()) takeFrom(*session);
+  }
+  if (!waitUntilQuiet(until)) {
+    for (Session* const session : sessions) takeFrom(*session);
+    std::vector<std::stop_source> to_stop;
+    for (Worker* const worker : workers) worker->stopRunning(to_stop);
+    for (std::stop_source& stop : to_stop) stop.request_stop();
+    waitUntilQuiet(after(Clock::now(), config_.stop_grace));
+    // A task that failed meanwhile may wait for another attempt.
+    for (Session* const session : sessions) takeFrom(*session);
+  }
+  for (const Task& task : report.not_run_tasks) report.not_run.push_back(task.id);
+  for (Worker* const worker : workers) worker->namesOfRunning(report.still_running);
+  supervisor_->stop();
+  for (Worker* const worker : workers) {
+    worker->end();
+    if (worker->hasUnfinished()) {
+      worker->abandonThreads();
+    } else {
+      worker->joinThreads(Worker::Wait::ForAll);
+    }
+  }
+  return report;
+}
+
+}  // namespace nimbus::dispatch

@@ -1,0 +1,138 @@
+#pragma once
+// The dispatcher behind its public face: brings sessions, workers and the index of tasks together.
+//
+// Locks, in the order in which they may be taken: dependencies, a stripe of the session table,
+// placement, a worker, a stripe of the index. A submit to a session that is there takes none.
+
+#include "dispatch/dependencies.h"
+#include "dispatch/job_index.h"
+#include "dispatch/placement.h"
+#include "dispatch/session_table.h"
+#include "dispatch/supervisor.h"
+#include "dispatch/worker.h"
+
+#include <nimbus/dispatch/dispatcher.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace nimbus::dispatch {
+
+class Core final : public WorkerHost, public std::enable_shared_from_this<Core> {
+ public:
+  Core(DispatcherConfig config, Dispatcher::Handler handler,
+       Dispatcher::AsyncHandler async_handler);
+  ~Core() override;
+
+  void start();
+
+  void onResult(Dispatcher::ResultCallback callback);
+  void onError(Dispatcher::ResultCallback callback);
+
+  SubmitStatus submit(Task& task, std::optional<Duration> patience);
+  std::vector<SubmitStatus> submitBatch(std::vector<Task>& tasks);
+
+  std::optional<TaskResult> result(std::string_view task_id);
+  std::optional<TaskResult> wait(std::string_view task_id, Duration patience);
+  TaskStatus status(std::string_view task_id);
+  bool cancel(std::string_view task_id);
+
+  void pause(std::string_view session_id);
+  void resume(std::string_view session_id);
+  bool drain(std::string_view session_id, Duration patience);
+  std::optional<SessionStats> session(std::string_view session_id);
+
+  void resize(std::size_t pool_size);
+  void setQueueSize(std::size_t queue_size);
+  DispatcherStats stats();
+  ShutdownReport shutdown(Duration patience);
+
+  const DispatcherConfig& config() const override { return config_; }
+
+ private:
+  // Callbacks as they were set at some time. Kept until the end, so that readers need no lock.
+  struct Callbacks {
+    Dispatcher::ResultCallback result;
+    Dispatcher::ResultCallback error;
+  };
+  struct Group;  // the tasks of a batch that name one session
+
+  // WorkerHost
+  std::optional<TaskOutcome> call(Job& job) override;
+  bool listens() const override { return listens_.load(std::memory_order_relaxed); }
+  void concluded(Job& job, bool awaited) override;
+  void discard(Job& job) override;
+  void deadlineAdded(Instant at) override { supervisor_->notice(at); }
+  void emptied() override;
+  void log(const LogEvent& event) const override;
+
+  TaskOutcome runHandler(Job& job);
+  std::optional<TaskOutcome> runFlight(Job& job);
+  void setCallbacks(Callbacks callbacks);
+  void report(const Dispatcher::ResultCallback& callback, const TaskResult& result) const;
+  void logEnd(const Job& job) const;
+
+  // `full`: whose room to wait for.
+  SubmitStatus accept(Task& task, Room*& full, bool polite);
+  SubmitStatus acceptInOrder(Task& task, Room*& full, bool polite);
+  SubmitStatus enter(const SessionTable::Visit& visit, std::uint32_t tasks, Session*& session);
+  SessionPointer beginSession(const SessionTable::Visit& visit);
+  SubmitStatus checkDependencies(const Task& task);
+  void linkDependencies(Job& job);
+
+  void prepare(Group& group, std::vector<Task>& tasks);
+  void refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks);
+  void deliver(Group& group);
+
+  Instant attend(Instant now);
+  bool sweepSessions(Instant now);
+  Duration sweepPeriod() const;
+  std::vector<Worker*> allWorkers();
+  bool waitUntilQuiet(Instant until);
+  std::vector<Session*> allSessions();
+  ShutdownReport end(Duration patience);
+
+  const DispatcherConfig config_;
+  const Dispatcher::Handler handler_;
+  const Dispatcher::AsyncHandler async_handler_;
+  const std::uint64_t seed_;
+
+  SessionTable sessions_;
+  JobIndex index_;
+  Dependencies dependencies_;
+  std::atomic<bool> stopping_ = false;
+  Room session_room_;  // waits for a session to be forgotten
+
+  std::mutex placement_mutex_;
+  std::deque<Worker> workers_;  // never shrinks: sessions and jobs point to them
+  std::size_t pool_size_ = 0;   // the first ones take new sessions
+  std::unique_ptr<Placer> placer_;
+
+  std::mutex callbacks_mutex_;
+  std::vector<std::unique_ptr<const Callbacks>> all_callbacks_;
+  std::atomic<const Callbacks*> callbacks_ = nullptr;
+  std::atomic<bool> listens_ = false;
+
+  std::mutex ends_mutex_;
+  std::condition_variable ends_;  // of tasks that somebody awaits
+
+  std::mutex quiet_mutex_;
+  std::condition_variable quiet_;
+  std::uint64_t times_emptied_ = 0;
+
+  std::mutex sweep_mutex_;
+  Instant next_sweep_;
+
+  std::mutex shutdown_mutex_;
+  std::optional<ShutdownReport> report_;
+
+  std::unique_ptr<Supervisor> supervisor_;
+};
+
+}  // namespace nimbus::dispatch

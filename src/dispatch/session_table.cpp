@@ -1,0 +1,157 @@
+#include "dispatch/session_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <thread>
+#include <utility>
+
+namespace nimbus::dispatch {
+
+SessionTable::SessionTable(std::uint64_t seed, std::function<void(Session&)> forgotten)
+    : seed_(seed), forgotten_(std::move(forgotten)) {}
+
+SessionTable::~SessionTable() {
+  for (Stripe& stripe : stripes_) {
+    for (std::size_t i = 0; stripe.owned && i < stripe.owned->count(); ++i) {
+      Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
+      while (session != nullptr) {
+        const SessionPointer dying(session);
+        session = session->next_in_bucket.load(std::memory_order_relaxed);
+      }
+    }
+  }
+}
+
+SessionTable::Visit::Visit(SessionTable& table, std::string_view name)
+    : table_(table),
+      name_(name),
+      hash_(hashOf(name, table.seed_)),
+      stripe_(table.stripeOf(hash_)),
+      pin_(stripe_.pins) {}
+
+Session* SessionTable::findIn(const Stripe& stripe, std::uint32_t hash, std::string_view name) {
+  const Buckets* const buckets = stripe.buckets.load(std::memory_order_acquire);
+  if (buckets == nullptr) return nullptr;
+  Session* session = buckets->of(hash).load(std::memory_order_acquire);
+  while (session != nullptr && (session->hash != hash || session->name() != name)) {
+    session = session->next_in_bucket.load(std::memory_order_acquire);
+  }
+  return session;
+}
+
+Session* SessionTable::Visit::find() const {
+  return findIn(stripe_, shortHash(hash_), name_);
+}
+
+Session* SessionTable::Visit::findSurely() const {
+  const std::lock_guard lock(stripe_.mutex);
+  return find();
+}
+
+Session* SessionTable::Visit::obtain(const std::function<bool(const Session&)>& may_move,
+                                     const std::function<SessionPointer()>& make) const {
+  const std::lock_guard lock(stripe_.mutex);
+  Session* const found = find();
+  const bool moves = found != nullptr && may_move(*found) && found->gate.tryRetire();
+  if (found != nullptr && !moves) return found;
+  if (moves) table_.forget(stripe_, *found);
+  SessionPointer made = make();
+  if (!made) return nullptr;
+  Session* const session = made.release();
+  link(stripe_, *session);
+  table_.size_.fetch_add(1, std::memory_order_relaxed);
+  return session;
+}
+
+void SessionTable::link(Stripe& stripe, Session& session) {
+  ++stripe.size;
+  resizeBuckets(stripe);
+  Bucket& bucket = stripe.owned->of(session.hash);
+  session.next_in_bucket.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  bucket.store(&session, std::memory_order_release);
+}
+
+void SessionTable::forget(Stripe& stripe, Session& session) {
+  Bucket* link = &stripe.owned->of(session.hash);
+  Session* seen = link->load(std::memory_order_relaxed);
+  while (seen != &session) {
+    link = &seen->next_in_bucket;
+    seen = link->load(std::memory_order_relaxed);
+  }
+  link->store(session.next_in_bucket.load(std::memory_order_relaxed), std::memory_order_release);
+  --stripe.size;
+  size_.fetch_sub(1, std::memory_order_relaxed);
+  forgotten_(session);
+  stripe.old_sessions.emplace_back(&session);
+}
+
+// A visitor that walks a chain while its sessions are being put elsewhere may end up in another
+// chain and miss what it looks for; it then asks again under the lock.
+void SessionTable::resizeBuckets(Stripe& stripe) {
+  const std::size_t current = stripe.owned ? stripe.owned->count() : 0;
+  const bool fits = stripe.size <= current * kPerBucket &&
+                    (current <= kFirstBuckets || stripe.size * 8 >= current);
+  if (fits) return;
+  const std::size_t wanted = std::max(kFirstBuckets, std::bit_ceil(stripe.size));
+  auto fresh = std::make_unique<const Buckets>(wanted);
+  for (std::size_t i = 0; i < current; ++i) {
+    Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
+    while (session != nullptr) {
+      Session* const next = session->next_in_bucket.load(std::memory_order_relaxed);
+      Bucket& bucket = fresh->of(session->hash);
+      session->next_in_bucket.store(bucket.load(std::memory_order_relaxed),
+                                    std::memory_order_release);
+      bucket.store(session, std::memory_order_relaxed);
+      session = next;
+    }
+  }
+  stripe.buckets.store(fresh.get(), std::memory_order_release);
+  if (stripe.owned) stripe.old_buckets.push_back(std::move(stripe.owned));
+  stripe.owned = std::move(fresh);
+}
+
+void SessionTable::freeUnseen(Stripe& stripe) {
+  if (stripe.old_sessions.empty() && stripe.old_buckets.empty()) return;
+  if (!stripe.pins.isQuiet()) return;
+  std::vector<SessionPointer>().swap(stripe.old_sessions);
+  stripe.old_buckets.clear();
+}
+
+void SessionTable::sweep(const std::function<bool(const Session&)>& is_due) {
+  for (Stripe& stripe : stripes_) {
+    const std::lock_guard lock(stripe.mutex);
+    for (std::size_t i = 0; stripe.owned && i < stripe.owned->count(); ++i) {
+      Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
+      while (session != nullptr) {
+        Session* const next = session->next_in_bucket.load(std::memory_order_relaxed);
+        if (session->gate.isIdle() && is_due(*session) && session->gate.tryRetire()) {
+          forget(stripe, *session);
+        }
+        session = next;
+      }
+    }
+    if (stripe.owned) resizeBuckets(stripe);
+    freeUnseen(stripe);
+  }
+}
+
+void SessionTable::forEach(const std::function<void(Session&)>& look) {
+  for (Stripe& stripe : stripes_) {
+    const std::lock_guard lock(stripe.mutex);
+    for (std::size_t i = 0; stripe.owned && i < stripe.owned->count(); ++i) {
+      Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
+      for (; session != nullptr;
+           session = session->next_in_bucket.load(std::memory_order_relaxed)) {
+        look(*session);
+      }
+    }
+  }
+}
+
+void SessionTable::waitForVisits() {
+  for (Stripe& stripe : stripes_) {
+    while (!stripe.pins.isQuiet()) std::this_thread::yield();
+  }
+}
+
+}  // namespace nimbus::dispatch

@@ -1,0 +1,645 @@
+#include "dispatch/worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace nimbus::dispatch {
+namespace {
+
+void pauseProcessor() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+TaskError stopError(StopCause cause) {
+  if (cause == StopCause::Timeout) {
+    return {TaskError::Code::TimedOut, "the handler did not end in time"};
+  }
+  if (cause == StopCause::Cancel) return {TaskError::Code::Cancelled, "cancelled while it ran"};
+  return {TaskError::Code::Cancelled, "stopped by the shutdown while it ran"};
+}
+
+}  // namespace
+
+Worker::Worker(WorkerHost& host, std::size_t number)
+    : host_(host),
+      config_(host.config()),
+      id_("worker-" + std::to_string(number)),
+      queue_size(config_.queue_size),
+      now_(Clock::now()),
+      random_(static_cast<unsigned>(number) + 1),
+      wall_start_(std::chrono::system_clock::now()),
+      start_(now_) {}
+
+Worker::~Worker() {
+  abandonThreads();
+}
+
+// ---- Submitting
+
+bool Worker::reserve(std::uint32_t tasks) {
+  const auto limit = static_cast<std::int64_t>(queue_size.load(std::memory_order_relaxed));
+  const auto fits = [&] {
+    const std::int64_t taken = queued_.fetch_add(tasks, std::memory_order_acq_rel) + tasks;
+    if (limit == 0 || taken <= limit) return true;
+    queued_.fetch_sub(tasks, std::memory_order_acq_rel);
+    return false;
+  };
+  if (fits()) return true;
+  const Lock lock(mutex_);
+  if (released_ == 0) return false;
+  flushReleased();
+  return fits();
+}
+
+void Worker::giveBack(std::uint32_t tasks) {
+  queued_.fetch_sub(tasks, std::memory_order_acq_rel);
+  if (room_.isAwaited()) room_.made();
+}
+
+void Worker::wake() {
+  wakes_.fetch_add(1, std::memory_order_release);
+  wakes_.notify_one();
+}
+
+void Worker::flushReleased() {
+  queued_.fetch_sub(std::exchange(released_, 0), std::memory_order_acq_rel);
+  if (room_.isAwaited()) room_.made();
+}
+
+// ---- Threads
+
+void Worker::enlist(std::shared_ptr<void> keep) {
+  const Lock lock(mutex_);
+  leaving_.store(false, std::memory_order_relaxed);
+  if (!has_thread_) startThread(std::move(keep));
+}
+
+void Worker::startThread(std::shared_ptr<void> keep) {
+  has_thread_ = true;
+  const std::uint64_t number = ++runner_;
+  auto ended = std::make_shared<std::atomic<bool>>(false);
+  std::thread thread([this, number, ended, keep = std::move(keep)]() mutable {
+    run(number);
+    ended->store(true, std::memory_order_release);
+    keep.reset();
+  });
+  threads_.push_back({std::move(thread), std::move(ended)});
+}
+
+void Worker::dismiss() {
+  const Lock lock(mutex_);
+  leaving_.store(true, std::memory_order_relaxed);
+  rouse();
+}
+
+void Worker::end() {
+  const Lock lock(mutex_);
+  ending_ = true;
+  rouse();
+}
+
+void Worker::joinThreads(Wait wait) {
+  std::vector<Thread> ended;
+  {
+    const Lock lock(mutex_);
+    const auto gone = [&](const Thread& thread) {
+      return wait == Wait::ForAll || thread.ended->load(std::memory_order_acquire);
+    };
+    const auto kept = std::partition(threads_.begin(), threads_.end(), std::not_fn(gone));
+    std::move(kept, threads_.end(), std::back_inserter(ended));
+    threads_.erase(kept, threads_.end());
+  }
+  for (Thread& thread : ended) thread.thread.join();
+}
+
+void Worker::abandonThreads() {
+  joinThreads(Wait::No);
+  const Lock lock(mutex_);
+  for (Thread& thread : threads_) thread.thread.detach();
+  threads_.clear();
+}
+
+bool Worker::mayLeave() const {
+  if (unfinished_ != 0) return false;
+  return ending_ || (isLeaving() && sessions_.load(std::memory_order_acquire) == 0);
+}
+
+void Worker::run(std::uint64_t number) {
+  Runner runner{.number = number};
+  host_.log({.level = LogLevel::Info, .what = "worker started", .worker_id = id_});
+  Lock lock(mutex_);
+  now_ = Clock::now();
+  while (isRunner(runner)) {
+    if (since_drain_ >= kDrainEvery || now_ >= next_drain_) drainInbox();
+    Session* session = nextSession();
+    if (session == nullptr) {
+      drainInbox();
+      session = nextSession();
+    }
+    if (session != nullptr) {
+      serve(*session, runner, lock);
+    } else if (mayLeave()) {
+      has_thread_ = false;
+      break;
+    } else {
+      sleep(runner, lock);
+    }
+  }
+  lock.unlock();
+  letGo(runner);
+  host_.log({.level = LogLevel::Info, .what = "worker stopped", .worker_id = id_});
+}
+
+void Worker::sleep(Runner& runner, Lock& lock) {
+  flushReleased();
+  lock.unlock();
+  letGo(runner);
+  const Instant until = Clock::now() + config_.spin;
+  bool came = false;
+  do {
+    for (int i = 0; i < 64 && !came; ++i) {
+      came = !inbox_.isEmpty();
+      pauseProcessor();
+    }
+  } while (!came && Clock::now() < until);
+  lock.lock();
+  const bool has_work = came || !ready_.empty() || !arrivals_.empty() || mayLeave();
+  const std::uint32_t seen = wakes_.load(std::memory_order_relaxed);
+  if (!has_work && inbox_.fallAsleep()) {
+    lock.unlock();
+    wakes_.wait(seen, std::memory_order_acquire);
+    lock.lock();
+  }
+  now_ = Clock::now();
+}
+
+void Worker::letGo(Runner& runner) {
+  discardAll(std::exchange(runner.finished, nullptr));
+}
+
+void Worker::discardAll(Job* finished) {
+  while (finished != nullptr) host_.discard(*std::exchange(finished, finished->link));
+}
+
+// ---- Turns
+
+void Worker::drainInbox() {
+  since_drain_ = 0;
+  next_drain_ = now_ + kDrainAfter;
+  Job* job = inbox_.takeAll();
+  while (job != nullptr) {
+    Job* const next = job->link;
+    if (job->attempts == 0) {
+      job->session->append(*job);
+      ++unfinished_;
+      ++totals_.accepted;
+    } else {
+      job->arrived = true;
+    }
+    offer(*job->session);
+    job = next;
+  }
+}
+
+void Worker::offer(Session& session) {
+  if (session.ready || session.busy || session.head == nullptr) return;
+  Job& head = *session.head;
+  if (head.arrived) {
+    session.ready = true;
+    arrivals_.push(session, 0);
+  } else if (head.phase() == Phase::Queued && !session.gate.isPaused() &&
+             head.blocked_on.load(std::memory_order_acquire) == 0) {
+    session.ready = true;
+    ready_.push(session, head.task.priority);
+  }
+}
+
+Session* Worker::nextSession() {
+  if (Session* const arrival = arrivals_.pop()) return arrival;
+  const bool full = config_.max_in_flight != 0 && in_flight_ >= config_.max_in_flight;
+  return full ? nullptr : ready_.pop();
+}
+
+void Worker::serve(Session& session, Runner& runner, Lock& lock) {
+  session.ready = false;
+  const bool has_work = session.head != nullptr;
+  if (session.gate.isHeld()) session.gate.unhold();
+  if (!has_work) return;  // its tasks were cancelled; it may be gone
+
+  const Instant turn_end = now_ + config_.quantum_time;
+  std::uint32_t served = 0;
+  session.busy = true;
+  while (true) {
+    ++since_drain_;
+    ++served;
+    if (!advance(*session.head, runner, lock)) return;
+    const bool turn_over = served >= config_.quantum_tasks || now_ >= turn_end;
+    const Job& next = *session.head;
+    const bool runnable = next.phase() == Phase::Queued && !session.gate.isPaused() &&
+                          next.blocked_on.load(std::memory_order_acquire) == 0;
+    if (turn_over || !runnable || !isRunner(runner)) break;
+  }
+  session.busy = false;
+  offer(session);
+  if (!isRunner(runner)) rouse();
+}
+
+// Every path on which the session may have lost its last task returns false: it may be gone then.
+bool Worker::advance(Job& job, Runner& runner, Lock& lock) {
+  Session& session = *job.session;
+  if (!job.arrived) {
+    if (job.dependency_failed) {
+      ++released_;
+      job.error = std::make_unique<TaskError>(TaskError{
+          TaskError::Code::DependencyFailed, "a task that it depends on did not succeed"});
+      publish(job, Phase::Failed, lock);
+      return finish(job, runner);
+    }
+    start(job);
+  }
+  job.arrived = false;
+  in_hand_ = &job;
+  lock.unlock();
+  letGo(runner);
+  std::optional<TaskOutcome> outcome = host_.call(job);
+  const Instant now = Clock::now();
+  lock.lock();
+  now_ = now;
+  if (isRunner(runner)) in_hand_ = nullptr;
+  if (outcome) return settle(job, *std::move(outcome), runner, lock);
+  session.busy = false;
+  offer(session);  // its flight may want the next turn already
+  if (!isRunner(runner)) rouse();
+  return false;
+}
+
+void Worker::start(Job& job) {
+  if (job.attempts++ == 0) {
+    ++released_;
+    if (released_ >= kReleaseTogether || room_.isAwaited()) flushReleased();
+    if (job.task.created_at == std::chrono::system_clock::time_point()) {
+      job.task.created_at =
+          wall_start_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                            job.submitted_at - start_);
+    }
+  }
+  job.enter(Phase::Running);
+  job.started_at = now_;
+  job.stop = std::stop_source();
+  job.place_in_running = static_cast<std::uint32_t>(running_jobs_.size());
+  running_jobs_.push_back(&job);
+  ++in_flight_;
+  const Duration limit = job.task.timeout.value_or(config_.task_timeout);
+  if (limit > Duration::zero()) {
+    const Instant at = after(now_, limit);
+    deadlines_.add(job, at);
+    host_.deadlineAdded(at);
+  }
+}
+
+bool Worker::hasAttemptLeft(const Job& job) const {
+  const bool told_by_us = job.stop_cause == StopCause::None || job.stop_cause == StopCause::Timeout;
+  return told_by_us && !no_more_tries_ && job.attempts < config_.retry.max_attempts;
+}
+
+bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
+  Session& session = *job.session;
+  deadlines_.remove(job);
+  --in_flight_;
+  ++attempts_ended_;
+  busy_time_ += now_ - job.started_at;
+  running_jobs_.back()->place_in_running = job.place_in_running;
+  std::swap(running_jobs_[job.place_in_running], running_jobs_.back());
+  running_jobs_.pop_back();
+  job.place_in_running = Job::kNoPlace;
+  if (std::exchange(job.stuck, false)) --stuck_;
+
+  if (job.concluding) {
+    job.returned = true;
+    session.busy = false;
+    return false;
+  }
+  if (!job.concluded) {
+    job.duration = now_ - job.started_at;
+    const bool stopped = job.stop_cause != StopCause::None;
+    Phase phase = Phase::Done;
+    if (stopped || !outcome.isOk()) {
+      if ((stopped || outcome.mayBeRetried()) && hasAttemptLeft(job)) {
+        session.busy = false;
+        retryLater(job);
+        return false;
+      }
+      job.error = std::make_unique<TaskError>(stopped ? stopError(job.stop_cause)
+                                                      : *std::move(outcome.error()));
+      const bool cancelled = stopped && job.stop_cause != StopCause::Timeout;
+      phase = cancelled ? Phase::Cancelled : Phase::Failed;
+    } else {
+      job.value = std::move(outcome.value());
+    }
+    publish(job, phase, lock);
+  }
+  return finish(job, runner);
+}
+
+bool Worker::finish(Job& job, Runner& runner) {
+  Session& session = *job.session;
+  session.unlink(job);
+  const bool more = session.head != nullptr;
+  if (!more) session.busy = false;
+  release(job, runner.finished);
+  return more;
+}
+
+void Worker::retryLater(Job& job) {
+  const RetryPolicy& policy = config_.retry;
+  const double growth = std::pow(std::max(policy.factor, 1.0), job.attempts - 1);
+  const double longest = static_cast<double>(policy.max_backoff.count());
+  const double pause = std::min(static_cast<double>(policy.backoff.count()) * growth, longest);
+  const double extra = std::uniform_real_distribution<>(0, policy.jitter)(random_);
+  const Instant at = now_ + Duration(static_cast<Duration::rep>(pause * (1 + extra)));
+  job.stop_cause = StopCause::None;
+  job.enter(Phase::Backoff);
+  deadlines_.add(job, at);
+  host_.deadlineAdded(at);
+  ++totals_.retries;
+}
+
+// The end is visible, and told to whoever waits for it, before the next task of the session starts.
+void Worker::publish(Job& job, Phase phase, Lock& lock) {
+  if (job.attempts != 0) ++processed_;
+  if (phase == Phase::Done) ++totals_.completed;
+  if (phase == Phase::Failed) ++totals_.failed;
+  if (phase == Phase::Cancelled) ++totals_.cancelled;
+  if (phase == Phase::NotRun) ++totals_.not_run;
+  job.finished_at = now_;
+  const bool awaited = job.end(phase);
+  if (!awaited && !host_.listens() && job.task.depends_on.empty()) return;
+  lock.unlock();
+  host_.concluded(job, awaited);
+  lock.lock();
+}
+
+// The job has left its line, and now its session, which may be gone afterwards.
+void Worker::release(Job& job, Job*& finished) {
+  Session& session = *job.session;
+  session.idle_since.store(tickOf(now_), std::memory_order_relaxed);
+  if (session.ready && session.head == nullptr && !session.gate.isHeld()) {
+    session.gate.leaveHeld();
+  } else {
+    session.gate.leave(1);
+  }
+  keepResult(job, finished);
+  if (--unfinished_ == 0) host_.emptied();
+  if (waiting_for_end_ != 0) ended_.notify_all();
+  if (room_.isAwaited()) room_.made();
+}
+
+void Worker::keepResult(Job& job, Job*& finished) {
+  job.link = nullptr;
+  if (!job.isNamed() || config_.max_results == 0) {
+    job.link = std::exchange(finished, &job);
+    return;
+  }
+  if (newest_result_ == nullptr) {
+    oldest_result_ = &job;
+    host_.deadlineAdded(after(now_, config_.result_retention));
+  } else {
+    newest_result_->link = &job;
+  }
+  newest_result_ = &job;
+  ++results_;
+  dropOldResults(now_, finished);
+}
+
+void Worker::dropOldResults(Instant now, Job*& finished) {
+  while (oldest_result_ != nullptr) {
+    const bool too_many = results_ > config_.max_results;
+    if (!too_many && after(oldest_result_->finished_at, config_.result_retention) > now) break;
+    Job* const old = oldest_result_;
+    oldest_result_ = old->link;
+    if (oldest_result_ == nullptr) newest_result_ = nullptr;
+    --results_;
+    old->link = std::exchange(finished, old);
+  }
+}
+
+// ---- Control
+
+bool Worker::cancel(Job& job) {
+  Lock lock(mutex_);
+  drainInbox();
+  rouse();
+  const Phase phase = job.phase();
+  if (isFinal(phase) || job.next == nullptr) return false;  // ended, or its submit has not
+  if (phase == Phase::Running) {
+    if (job.stop_cause != StopCause::None) return job.stop_cause == StopCause::Cancel;
+    now_ = Clock::now();
+    job.stop_cause = StopCause::Cancel;
+    job.overdue_since = now_;
+    const Instant at = after(now_, config_.stop_grace);
+    deadlines_.remove(job);
+    deadlines_.add(job, at);
+    host_.deadlineAdded(at);
+    const std::stop_source stop = job.stop;
+    lock.unlock();
+    std::stop_source(stop).request_stop();
+    return true;
+  }
+  now_ = Clock::now();
+  if (job.attempts == 0) ++released_;
+  deadlines_.remove(job);
+  job.error =
+      std::make_unique<TaskError>(TaskError{TaskError::Code::Cancelled, "cancelled before it ran"});
+  // Out of the line first: the mutex is not held all the time from here on.
+  job.session->unlink(job);
+  publish(job, Phase::Cancelled, lock);
+  offer(*job.session);
+  Job* finished = nullptr;
+  release(job, finished);
+  flushReleased();
+  rouse();
+  lock.unlock();
+  discardAll(finished);
+  return true;
+}
+
+void Worker::unblock(Job& job) {
+  const Lock lock(mutex_);
+  job.blocked_on.fetch_sub(1, std::memory_order_acq_rel);
+  // Cancelled, it has left its line, and does not stand in its session's way.
+  if (job.next != nullptr) offer(*job.session);
+  rouse();
+}
+
+void Worker::setPaused(Session& session, bool paused) {
+  const Lock lock(mutex_);
+  if (paused) {
+    session.gate.setPaused();
+    return;
+  }
+  session.idle_since.store(tickOf(Clock::now()), std::memory_order_relaxed);
+  session.gate.clearPaused();
+  offer(session);
+  rouse();
+}
+
+Instant Worker::attend(Instant now, std::shared_ptr<void> keep,
+                       std::vector<std::stop_source>& to_stop) {
+  Lock lock(mutex_);
+  now_ = std::max(now_, now);
+  while (Job* const job = deadlines_.takeDue(now)) {
+    if (job->phase() == Phase::Backoff) {
+      job->enter(Phase::Queued);
+      offer(*job->session);
+      rouse();
+    } else if (job->stop_cause == StopCause::None) {
+      job->stop_cause = StopCause::Timeout;
+      job->overdue_since = now;
+      to_stop.push_back(job->stop);
+      deadlines_.add(*job, after(now, config_.stop_grace));
+    } else {
+      overrun(*job, keep, lock);
+    }
+  }
+  Job* finished = nullptr;
+  dropOldResults(now, finished);
+  Instant next = deadlines_.earliest();
+  if (oldest_result_ != nullptr) {
+    next = std::min(next, after(oldest_result_->finished_at, config_.result_retention));
+  }
+  lock.unlock();
+  discardAll(finished);
+  joinThreads(Wait::No);
+  return next;
+}
+
+// The handler was told to stop, and has not within its grace. Its task has ended for everybody but
+// its session, which waits for it.
+void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
+  job.stuck = true;
+  ++stuck_;
+  if (in_hand_ == &job) {
+    in_hand_ = nullptr;
+    startThread(keep);
+  }
+  if (hasAttemptLeft(job)) return;
+  job.concluded = true;
+  job.concluding = true;
+  job.duration = now_ - job.started_at;
+  job.error = std::make_unique<TaskError>(stopError(job.stop_cause));
+  const bool failed = job.stop_cause == StopCause::Timeout;
+  publish(job, failed ? Phase::Failed : Phase::Cancelled, lock);
+  lock.unlock();
+  host_.log({.level = LogLevel::Warning,
+             .what = "task stuck",
+             .worker_id = id_,
+             .session_id = job.task.session_id,
+             .task_id = job.task.id,
+             .detail = job.error->message});
+  lock.lock();
+  job.concluding = false;
+  if (!job.returned) return;
+  job.session->unlink(job);
+  offer(*job.session);
+  Job* finished = nullptr;
+  release(job, finished);
+  rouse();
+  lock.unlock();
+  discardAll(finished);
+  lock.lock();
+}
+
+// A started task is at the head of its line, and only there.
+Job* Worker::firstUnstarted(const Session& session) {
+  const auto waits = [](const Job& job) {
+    return job.phase() == Phase::Queued || job.phase() == Phase::Backoff;
+  };
+  if (session.head == nullptr) return nullptr;
+  if (waits(*session.head)) return session.head;
+  return waits(*session.head->next) ? session.head->next : nullptr;
+}
+
+void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
+  Lock lock(mutex_);
+  drainInbox();
+  Job* finished = nullptr;
+  // The caller keeps the session: it holds the table.
+  while (Job* const job = firstUnstarted(session)) {
+    deadlines_.remove(*job);
+    if (job->attempts == 0) ++released_;
+    std::any payload = std::move(job->task.payload);
+    taken.push_back(job->task);  // a copy: readers of results may look at its names
+    taken.back().payload = std::move(payload);
+    job->error = std::make_unique<TaskError>(
+        TaskError{TaskError::Code::Cancelled, "not run because of the shutdown"});
+    session.unlink(*job);
+    publish(*job, Phase::NotRun, lock);
+    release(*job, finished);
+  }
+  flushReleased();
+  lock.unlock();
+  discardAll(finished);
+}
+
+void Worker::stopRunning(std::vector<std::stop_source>& to_stop) {
+  const Lock lock(mutex_);
+  drainInbox();
+  no_more_tries_ = true;
+  for (Job* const job : running_jobs_) {
+    if (job->stop_cause != StopCause::None) continue;
+    job->stop_cause = StopCause::Shutdown;
+    job->overdue_since = Clock::now();
+    to_stop.push_back(job->stop);
+  }
+}
+
+bool Worker::hasUnfinished() {
+  const Lock lock(mutex_);
+  drainInbox();
+  rouse();
+  return unfinished_ != 0;
+}
+
+void Worker::namesOfRunning(std::vector<std::string>& names) {
+  const Lock lock(mutex_);
+  for (const Job* const job : running_jobs_) names.push_back(job->task.id);
+}
+
+WorkerStats Worker::stats(WorkerTotals& totals) {
+  const Lock lock(mutex_);
+  drainInbox();
+  rouse();
+  const Instant now = Clock::now();
+  WorkerStats stats;
+  stats.worker_id = id_;
+  stats.session_count = sessions_.load(std::memory_order_relaxed);
+  stats.tasks_processed = processed_;
+  stats.tasks_failed = totals_.failed;
+  if (attempts_ended_ != 0) stats.avg_task_duration = busy_time_ / attempts_ended_;
+  const std::int64_t queued = queued_.load(std::memory_order_relaxed) - released_;
+  stats.queue_length = static_cast<std::size_t>(std::max<std::int64_t>(queued, 0));
+  stats.queue_capacity = queue_size.load(std::memory_order_relaxed);
+  stats.running_tasks = running_jobs_.size();
+  stats.stuck_tasks = stuck_;
+  for (const Job* const job : running_jobs_) {
+    if (job->stuck) stats.stuck_time = std::max(stats.stuck_time, now - job->overdue_since);
+  }
+  if (const Session* const next = ready_.peek(); next != nullptr && next->head != nullptr) {
+    stats.queue_age = now - next->head->submitted_at;
+  }
+  stats.leaving = isLeaving();
+  totals.accepted += totals_.accepted;
+  totals.completed += totals_.completed;
+  totals.failed += totals_.failed;
+  totals.cancelled += totals_.cancelled;
+  totals.not_run += totals_.not_run;
+  totals.retries += totals_.retries;
+  return stats;
+}
+
+}  // namespace nimbus::dispatch

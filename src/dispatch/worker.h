@@ -1,0 +1,234 @@
+#pragma once
+// A worker: the sessions that were given to it, and the thread that serves them.
+//
+// Submitters reach it through its inbox, without a lock. Everything else is guarded by its mutex,
+// which is held for bookkeeping only: never while a handler, a callback or a destructor of the
+// user's runs. One thread at a time is its runner. If a handler overruns its time on it, another
+// thread becomes the runner, and the old one ends when its handler returns.
+
+#include "dispatch/deadlines.h"
+#include "dispatch/inbox.h"
+#include "dispatch/pins.h"
+#include "dispatch/ready_sessions.h"
+#include "dispatch/room.h"
+
+#include <nimbus/dispatch/config.h>
+#include <nimbus/dispatch/stats.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace nimbus::dispatch {
+
+// What a worker needs from its dispatcher. Called without the worker's mutex unless it says so.
+class WorkerHost {
+ public:
+  virtual ~WorkerHost() = default;
+
+  virtual const DispatcherConfig& config() const = 0;
+
+  // Runs the handler, or what its coroutine left to do. Nothing if that waits again.
+  virtual std::optional<TaskOutcome> call(Job& job) = 0;
+
+  // Whether concluded() wants to hear of every end, not only of those that somebody awaits. Under
+  // the mutex.
+  virtual bool listens() const = 0;
+  virtual void concluded(Job& job, bool awaited) = 0;
+
+  // The job has ended and left its line; its result is not kept any longer.
+  virtual void discard(Job& job) = 0;
+
+  // Somebody must look at this worker (attend()) at `at`. Under the mutex.
+  virtual void deadlineAdded(Instant at) = 0;
+
+  // The worker has no unfinished task. Under the mutex.
+  virtual void emptied() = 0;
+
+  virtual void log(const LogEvent& event) const = 0;
+};
+
+struct WorkerTotals {
+  std::uint64_t accepted = 0;
+  std::uint64_t completed = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t not_run = 0;
+  std::uint64_t retries = 0;
+};
+
+class Worker {
+ public:
+  Worker(WorkerHost& host, std::size_t number);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  const std::string& id() const { return id_; }
+
+  // ---- Submitting: any thread, no lock unless the queue looks full.
+
+  // Takes places in the queue, to be filled by deliver() or given back.
+  bool reserve(std::uint32_t tasks);
+  void giveBack(std::uint32_t tasks);
+
+  // A chain of new jobs (newest first), or one whose flight wants a turn.
+  void deliver(Job& newest, Job& oldest) {
+    if (inbox_.push(newest, oldest)) wake();
+  }
+
+  Room& room() { return room_; }
+  std::atomic<std::size_t>& sessions() { return sessions_; }
+  bool isLeaving() const { return leaving_.load(std::memory_order_relaxed); }
+
+  // ---- Control: any thread.
+
+  // Starts the thread, or lets one that is about to leave stay. `keep` lives as long as the thread.
+  void enlist(std::shared_ptr<void> keep);
+  // The thread ends when its sessions are gone (dismiss) or it has no unfinished task (end).
+  void dismiss();
+  void end();
+  // Joins the threads that have ended; with Wait::ForAll, the others too.
+  enum class Wait : std::uint8_t { No, ForAll };
+  void joinThreads(Wait wait);
+  // Threads that have not ended are left to themselves.
+  void abandonThreads();
+
+  bool cancel(Job& job);
+  // One of the tasks that `job` depends on has ended.
+  void unblock(Job& job);
+  void setPaused(Session& session, bool paused);
+  // Waits, with the mutex, until some task has ended or `until`; `is_done` is asked first.
+  template <typename IsDone>
+  bool waitForEnd(Instant until, IsDone&& is_done);
+
+  // What is due now: timeouts, further attempts, old results. Returns when to come again. Handlers
+  // that must be told to stop are told by the caller.
+  Instant attend(Instant now, std::shared_ptr<void> keep, std::vector<std::stop_source>& to_stop);
+
+  // Takes tasks that have not started out of the session's line.
+  void takeUnstarted(Session& session, std::vector<Task>& taken);
+  // Tells everything that runs to stop, and lets nothing be tried again.
+  void stopRunning(std::vector<std::stop_source>& to_stop);
+  bool hasUnfinished();
+  void namesOfRunning(std::vector<std::string>& names);
+
+  WorkerStats stats(WorkerTotals& totals);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // The runner's own: what it has finished with, and lets go when it holds no lock.
+  struct Runner {
+    std::uint64_t number = 0;
+    Job* finished = nullptr;
+  };
+  struct Thread {
+    std::thread thread;
+    std::shared_ptr<std::atomic<bool>> ended;
+  };
+
+  static constexpr std::uint32_t kReleaseTogether = 32;
+  // How long the inbox may wait while there is other work: so many tasks, so much time.
+  static constexpr std::uint32_t kDrainEvery = 32;
+  static constexpr Duration kDrainAfter = std::chrono::microseconds(50);
+
+  void wake();
+  void rouse() {
+    if (inbox_.rouse()) wake();
+  }
+  void startThread(std::shared_ptr<void> keep);
+
+  void run(std::uint64_t number);
+  bool isRunner(const Runner& runner) const { return runner.number == runner_; }
+  bool mayLeave() const;
+  void sleep(Runner& runner, Lock& lock);
+  void letGo(Runner& runner);
+  Session* nextSession();
+  void serve(Session& session, Runner& runner, Lock& lock);
+
+  void drainInbox();
+  void offer(Session& session);
+  void start(Job& job);
+  // False: the session has nothing more to do now.
+  bool advance(Job& job, Runner& runner, Lock& lock);
+  bool settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock);
+  void publish(Job& job, Phase phase, Lock& lock);
+  bool finish(Job& job, Runner& runner);
+  void release(Job& job, Job*& finished);
+  void keepResult(Job& job, Job*& finished);
+  void dropOldResults(Instant now, Job*& finished);
+  void retryLater(Job& job);
+  void overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock);
+  bool hasAttemptLeft(const Job& job) const;
+  void flushReleased();
+  static Job* firstUnstarted(const Session& session);
+  void discardAll(Job* finished);
+
+  WorkerHost& host_;
+  const DispatcherConfig& config_;
+  const std::string id_;
+
+  alignas(kCacheLine) Inbox inbox_;
+  std::atomic<std::uint32_t> wakes_ = 0;  // what the runner sleeps on
+  std::atomic<std::int64_t> queued_ = 0;  // places taken; those of started tasks come back in bulk
+
+ public:
+  std::atomic<std::size_t> queue_size = 0;  // 0: no bound
+
+ private:
+  alignas(kCacheLine) std::atomic<std::size_t> sessions_ = 0;
+  std::atomic<bool> leaving_ = false;
+  Room room_;
+
+  alignas(kCacheLine) std::mutex mutex_;
+  ReadySessions ready_;
+  ReadySessions arrivals_;  // sessions whose flight wants a turn
+  Deadlines deadlines_;
+  Instant now_;  // as of the last look at the clock
+  std::uint64_t runner_ = 0;
+  bool has_thread_ = false;
+  bool ending_ = false;           // leave when nothing is unfinished
+  bool no_more_tries_ = false;    // a shutdown has lost patience
+  const Job* in_hand_ = nullptr;  // what the runner's thread is in right now
+  std::uint32_t released_ = 0;
+  std::uint32_t since_drain_ = 0;
+  Instant next_drain_;
+  std::size_t unfinished_ = 0;
+  std::size_t in_flight_ = 0;
+  std::size_t stuck_ = 0;
+  std::vector<Job*> running_jobs_;
+  std::uint64_t attempts_ended_ = 0;
+  std::uint64_t processed_ = 0;
+  Duration busy_time_ = {};
+  WorkerTotals totals_;
+  Job* oldest_result_ = nullptr;
+  Job* newest_result_ = nullptr;
+  std::size_t results_ = 0;
+  std::size_t waiting_for_end_ = 0;
+  std::condition_variable ended_;
+  std::minstd_rand random_;
+  std::vector<Thread> threads_;
+  std::chrono::system_clock::time_point wall_start_;
+  Instant start_;
+};
+
+template <typename IsDone>
+bool Worker::waitForEnd(Instant until, IsDone&& is_done) {
+  Lock lock(mutex_);
+  if (is_done()) return true;
+  ++waiting_for_end_;
+  ended_.wait_until(lock, until);
+  --waiting_for_end_;
+  return false;
+}
+
+}  // namespace nimbus::dispatch
