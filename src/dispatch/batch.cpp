@@ -5,6 +5,7 @@
 // take others with them), then let the rest go.
 
 #include "dispatch/core.h"
+#include "dispatch/job_shelf.h"
 
 #include <algorithm>
 #include <optional>
@@ -151,17 +152,15 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
   }
   const Instant now = Clock::now();
   for (const std::size_t i : group.tasks) {
-    auto job = std::make_unique<Job>();
-    job->session = group.session;
-    job->worker = &worker;
-    job->submitted_at = now;
-    job->task = std::move(tasks[i]);
-    if (job->isNamed() && !index_.add(*job)) {
+    Job* const job = makeJob(tasks[i], *group.session, now);
+    if (job->is_named && !index_.add(*job)) {
       tasks[i] = std::move(job->task);
+      job->reset();
+      JobShelf::giveBack(job);
       refuse(group, SubmitStatus::DuplicateId, tasks);
       return;
     }
-    group.jobs.push_back(job.release());
+    group.jobs.push_back(job);
   }
 }
 
@@ -174,7 +173,7 @@ void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
     task = job.task;  // a copy: somebody may be looking the job up
     task.payload = std::move(payload);
     const bool awaited = job.end(Phase::NotRun);
-    discard(job);
+    discard(&job);
     if (awaited) {
       {
         const std::lock_guard lock(ends_mutex_);

@@ -1,5 +1,7 @@
 #include "dispatch/core.h"
 
+#include "dispatch/job_shelf.h"
+
 #include <algorithm>
 #include <exception>
 #include <random>
@@ -89,7 +91,7 @@ Core::Core(DispatcherConfig config, Dispatcher::Handler handler,
                 [](Session& session) {
                   session.worker->sessions().fetch_sub(1, std::memory_order_release);
                 }),
-      index_(expectedJobs(config_), seed_, [](Job* job) { delete job; }) {
+      index_(expectedJobs(config_), seed_) {
   setCallbacks({});
 }
 
@@ -144,7 +146,7 @@ void Core::concluded(Job& job, bool awaited) {
     { const std::lock_guard lock(ends_mutex_); }
     ends_.notify_all();
   }
-  if (!job.task.depends_on.empty()) dependencies_.forget(job);
+  if (job.has_dependencies) dependencies_.forget(job);
   logEnd(job);
   const Callbacks& callbacks = *callbacks_.load(std::memory_order_acquire);
   if (!callbacks.result && !callbacks.error) return;
@@ -182,12 +184,18 @@ void Core::log(const LogEvent& event) const {
   config_.log(event);
 }
 
-void Core::discard(Job& job) {
-  if (job.isNamed()) {
-    index_.remove(job);
-  } else {
-    delete &job;
+void Core::discard(Job* chain) {
+  Job* unnamed = nullptr;
+  while (chain != nullptr) {
+    Job* const job = std::exchange(chain, chain->link);
+    if (job->is_named) {
+      index_.remove(*job);
+    } else {
+      job->reset();
+      job->link = std::exchange(unnamed, job);
+    }
   }
+  JobShelf::giveBack(unnamed);
 }
 
 void Core::emptied() {
@@ -258,26 +266,33 @@ SubmitStatus Core::accept(Task& task, Room*& full, bool polite) {
     full = &worker.room();
     return SubmitStatus::QueueFull;
   }
-  auto job = std::make_unique<Job>();
-  job->session = session;
-  job->worker = &worker;
-  job->submitted_at = Clock::now();
-  job->task = std::move(task);
-  if (job->isNamed() && !index_.add(*job)) {
+  Job* const job = makeJob(task, *session, Clock::now());
+  if (job->is_named && !index_.add(*job)) {
     task = std::move(job->task);
+    job->reset();
+    JobShelf::giveBack(job);
     worker.giveBack(1);
     session->gate.leave(1);
     return SubmitStatus::DuplicateId;
   }
-  if (!job->task.depends_on.empty()) linkDependencies(*job);
+  if (job->has_dependencies) linkDependencies(*job);
   log({.level = LogLevel::Debug,
        .what = "task accepted",
        .worker_id = worker.id(),
        .session_id = job->task.session_id,
        .task_id = job->task.id});
-  Job& on_its_way = *job.release();
-  worker.deliver(on_its_way, on_its_way);
+  worker.deliver(*job, *job);
   return SubmitStatus::Accepted;
+}
+
+Job* Core::makeJob(Task& task, Session& session, Instant now) const {
+  Job* const job = JobShelf::take();
+  if (task.created_at == std::chrono::system_clock::time_point()) {
+    task.created_at =
+        wall_start_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(now - start_);
+  }
+  job->submit(std::move(task), session, *session.worker, now);
+  return job;
 }
 
 SubmitStatus Core::enter(const SessionTable::Visit& visit, std::uint32_t tasks, Session*& session) {

@@ -67,7 +67,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   std::optional<TaskOutcome> call(Job& job) override;
   bool listens() const override { return listens_.load(std::memory_order_relaxed); }
   void concluded(Job& job, bool awaited) override;
-  void discard(Job& job) override;
+  void discard(Job* chain) override;
   void deadlineAdded(Instant at) override { supervisor_->notice(at); }
   void emptied() override;
   void log(const LogEvent& event) const override;
@@ -85,6 +85,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   SessionPointer beginSession(const SessionTable::Visit& visit);
   SubmitStatus checkDependencies(const Task& task);
   void linkDependencies(Job& job);
+  Job* makeJob(Task& task, Session& session, Instant now) const;
 
   void prepare(Group& group, std::vector<Task>& tasks);
   void refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks);
@@ -102,6 +103,9 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   const Dispatcher::Handler handler_;
   const Dispatcher::AsyncHandler async_handler_;
   const std::uint64_t seed_;
+  // The same moment by two clocks.
+  const std::chrono::system_clock::time_point wall_start_ = std::chrono::system_clock::now();
+  const Instant start_ = Clock::now();
 
   SessionTable sessions_;
   JobIndex index_;

@@ -30,6 +30,7 @@ class Inbox {
     Job* oldest = nullptr;
     while (newest != nullptr) {
       Job* const next = newest->link;
+      __builtin_prefetch(newest->session, 1);
       newest->link = oldest;
       oldest = newest;
       newest = next;

@@ -2,20 +2,24 @@
 // A task inside the dispatcher, from its submit until its result is forgotten.
 
 #include "dispatch/clock.h"
+#include "dispatch/pins.h"
 
 #include <nimbus/dispatch/async.h>
 #include <nimbus/dispatch/task.h>
 
+#include <any>
 #include <atomic>
 #include <coroutine>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stop_token>
 
 namespace nimbus::dispatch {
 
-struct Session;
+class JobShelf;
 class Worker;
+struct Session;
 
 enum class Phase : std::uint32_t { Queued, Running, Backoff, Done, Failed, Cancelled, NotRun };
 
@@ -26,41 +30,48 @@ inline bool isFinal(Phase phase) {
 // Who asked a running handler to stop. The first one decides how the task ends.
 enum class StopCause : std::uint8_t { None, Timeout, Cancel, Shutdown };
 
-struct Job {
+// Jobs are written by one thread and read by another: what the worker needs of every task is in the
+// first cache line, and what only the worker writes is apart from what the submitter does.
+struct alignas(kCacheLine) Job {
   static constexpr std::uint32_t kNoPlace = 0xFFFFFFFF;
   static constexpr std::uint32_t kPhaseMask = 0xFF;
   static constexpr std::uint32_t kAwaited = 0x100;  // somebody must be told when it has ended
 
-  Job* link = nullptr;  // in the inbox; later among the kept results; last among the free
-  Job* next = nullptr;  // the ring of its session's line
-  Job* previous = nullptr;
+  Job* link = nullptr;         // in the inbox; later among the kept results; last on the shelf
+  Job* next = nullptr;         // the ring of its session's line; none: not in it
+  Job* previous = nullptr;     //
   Session* session = nullptr;  // valid until the job has left its line
-  Worker* worker = nullptr;
   Instant submitted_at;
-  std::atomic<std::uint32_t> mark = 0;  // Phase, and kAwaited
-  std::uint32_t place_in_deadlines = kNoPlace;
-  std::uint32_t place_in_running = kNoPlace;
+  std::atomic<std::uint32_t> mark = 0;        // Phase, and kAwaited
   std::atomic<std::uint32_t> blocked_on = 0;  // unfinished tasks that it depends on
   std::uint32_t attempts = 0;
-  StopCause stop_cause = StopCause::None;
+  std::int8_t priority = 0;
+  bool is_named = false;
+  bool has_dependencies = false;
+  bool has_own_timeout = false;
   bool dependency_failed = false;
-  bool stuck = false;
   bool arrived = false;  // its flight wants a turn of the worker
 
-  // Its handler overran: the end is published (by another thread: concluding) before it returned.
-  bool concluded = false;
-  bool concluding = false;
-  bool returned = false;
-
+  alignas(kCacheLine) Worker* worker = nullptr;
+  JobShelf* shelf = nullptr;  // where it goes when it is done with
   Task task;
   std::uint64_t id_hash = 0;
   std::atomic<Job*> next_in_bucket = nullptr;  // of the index by id
 
-  Instant started_at;
+  // The worker's.
+  alignas(kCacheLine) Instant started_at;
   Instant overdue_since;
+  std::uint32_t place_in_deadlines = kNoPlace;
+  std::uint32_t place_in_running = kNoPlace;
   std::stop_source stop{std::nostopstate};
   Async<TaskOutcome> flight;        // coroutine handlers only
   std::coroutine_handle<> waiting;  // what its worker is to resume; none: the flight has ended
+  StopCause stop_cause = StopCause::None;
+  bool stuck = false;
+  // Its handler overran: the end is published (by another thread: concluding) before it returned.
+  bool concluded = false;
+  bool concluding = false;
+  bool returned = false;
 
   // Written before the phase becomes final, and not afterwards.
   std::any value;
@@ -68,23 +79,33 @@ struct Job {
   Duration duration = {};
   Instant finished_at;
 
+  void submit(Task&& submitted, Session& its_session, Worker& its_worker, Instant now) {
+    task = std::move(submitted);
+    session = &its_session;
+    worker = &its_worker;
+    submitted_at = now;
+    priority = static_cast<std::int8_t>(task.priority < -100  ? -100
+                                        : task.priority > 100 ? 100
+                                                              : task.priority);
+    is_named = !task.id.empty();
+    has_dependencies = !task.depends_on.empty();
+    has_own_timeout = task.timeout.has_value();
+  }
+
   Phase phase() const {
     return static_cast<Phase>(mark.load(std::memory_order_acquire) & kPhaseMask);
   }
-  bool isNamed() const { return !task.id.empty(); }
 
   // For steps between phases that are not final. kAwaited stays.
-  void enter(Phase phase) {
-    std::uint32_t seen = mark.load(std::memory_order_relaxed);
-    while (!mark.compare_exchange_weak(seen, (seen & kAwaited) | static_cast<std::uint32_t>(phase),
-                                       std::memory_order_release, std::memory_order_relaxed)) {
-    }
+  void enter(Phase from, Phase to) {
+    mark.fetch_xor(static_cast<std::uint32_t>(from) ^ static_cast<std::uint32_t>(to),
+                   std::memory_order_release);
   }
 
   // Publishes the end. True if somebody must be told.
   [[nodiscard]] bool end(Phase phase) {
-    return (mark.exchange(static_cast<std::uint32_t>(phase), std::memory_order_acq_rel) &
-            kAwaited) != 0;
+    const auto before = mark.exchange(static_cast<std::uint32_t>(phase), std::memory_order_acq_rel);
+    return (before & kAwaited) != 0;
   }
 
   // Asks to be told of the end. False if it has ended already.
@@ -100,6 +121,27 @@ struct Job {
             .error = error ? std::optional<TaskError>(*error) : std::nullopt,
             .duration = duration,
             .attempts = attempts};
+  }
+
+  // As new, but for its shelf. Destroys what the task and its handler left.
+  void reset() {
+    task.id.clear();
+    task.session_id.clear();
+    task.payload.reset();
+    task.created_at = {};
+    task.depends_on.clear();
+    task.timeout.reset();
+    mark.store(0, std::memory_order_relaxed);
+    blocked_on.store(0, std::memory_order_relaxed);
+    attempts = 0;
+    dependency_failed = false;
+    arrived = false;
+    stop = std::stop_source(std::nostopstate);
+    stop_cause = StopCause::None;
+    stuck = concluded = concluding = returned = false;
+    value.reset();
+    error.reset();
+    duration = {};
   }
 };
 

@@ -1,5 +1,7 @@
 #include "dispatch/job_index.h"
 
+#include "dispatch/job_shelf.h"
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -13,21 +15,27 @@ std::size_t bucketsFor(std::size_t jobs) {
   return std::bit_ceil(std::clamp(jobs, kFewest, kMost));
 }
 
+// Runs destructors of the user's: not to be called under a lock.
+void letGo(Job* chain) {
+  for (Job* job = chain; job != nullptr; job = job->link) job->reset();
+  JobShelf::giveBack(chain);
+}
+
 }  // namespace
 
-JobIndex::JobIndex(std::size_t expected_jobs, std::uint64_t seed,
-                   std::function<void(Job*)> free_job)
+JobIndex::JobIndex(std::size_t expected_jobs, std::uint64_t seed)
     : seed_(seed),
-      free_job_(std::move(free_job)),
       mask_(bucketsFor(expected_jobs) - 1),
       buckets_(new std::atomic<Job*>[mask_ + 1]()) {}
 
 JobIndex::~JobIndex() {
-  for (Stripe& stripe : stripes_) freeUnseen(stripe);
+  for (Stripe& stripe : stripes_) letGo(takeUnseen(stripe));
   for (std::size_t i = 0; i <= mask_; ++i) {
     Job* job = buckets_[i].load(std::memory_order_relaxed);
     while (job != nullptr) {
-      free_job_(std::exchange(job, job->next_in_bucket.load(std::memory_order_relaxed)));
+      Job* const next = job->next_in_bucket.load(std::memory_order_relaxed);
+      job->link = nullptr;
+      letGo(std::exchange(job, next));
     }
   }
 }
@@ -55,7 +63,7 @@ bool JobIndex::add(Job& job) {
 
 void JobIndex::remove(Job& job) {
   Stripe& stripe = stripeOf(job.id_hash);
-  const std::lock_guard lock(stripe.mutex);
+  std::unique_lock lock(stripe.mutex);
   std::atomic<Job*>& bucket = bucketOf(job.id_hash);
   Job* const next = job.next_in_bucket.load(std::memory_order_relaxed);
   Job* seen = &job;
@@ -67,14 +75,13 @@ void JobIndex::remove(Job& job) {
     seen->next_in_bucket.store(next, std::memory_order_release);
   }
   job.link = std::exchange(stripe.removed, &job);
-  freeUnseen(stripe);
+  Job* const unseen = takeUnseen(stripe);
+  lock.unlock();
+  letGo(unseen);
 }
 
-void JobIndex::freeUnseen(Stripe& stripe) {
-  if (!stripe.pins.isQuiet()) return;
-  while (stripe.removed != nullptr) {
-    free_job_(std::exchange(stripe.removed, stripe.removed->link));
-  }
+Job* JobIndex::takeUnseen(Stripe& stripe) {
+  return stripe.pins.isQuiet() ? std::exchange(stripe.removed, nullptr) : nullptr;
 }
 
 }  // namespace nimbus::dispatch

@@ -12,7 +12,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -21,8 +20,7 @@ namespace nimbus::dispatch {
 
 class JobIndex {
  public:
-  // `free_job` gets back what was removed, once nobody looks at it any more.
-  JobIndex(std::size_t expected_jobs, std::uint64_t seed, std::function<void(Job*)> free_job);
+  JobIndex(std::size_t expected_jobs, std::uint64_t seed);
   ~JobIndex();
   JobIndex(const JobIndex&) = delete;
   JobIndex& operator=(const JobIndex&) = delete;
@@ -41,7 +39,7 @@ class JobIndex {
     return true;
   }
 
-  // Takes over a job that has ended.
+  // Takes over a job that has ended. It is let go of once nobody looks at it any more.
   void remove(Job& job);
 
  private:
@@ -53,14 +51,14 @@ class JobIndex {
     Job* removed = nullptr;  // a chain; a reader may still look at them
   };
 
-  void freeUnseen(Stripe& stripe);
+  // What can be let go of now, linked.
+  static Job* takeUnseen(Stripe& stripe);
   static Job* findIn(Job* first, std::uint64_t hash, std::string_view id);
   // All jobs of a bucket belong to one stripe: the lowest bits choose both.
   Stripe& stripeOf(std::uint64_t hash) { return stripes_[hash % kStripes]; }
   std::atomic<Job*>& bucketOf(std::uint64_t hash) { return buckets_[hash & mask_]; }
 
   const std::uint64_t seed_;
-  const std::function<void(Job*)> free_job_;
   const std::size_t mask_;
   const std::unique_ptr<std::atomic<Job*>[]> buckets_;
   std::array<Stripe, kStripes> stripes_;

@@ -31,9 +31,7 @@ Worker::Worker(WorkerHost& host, std::size_t number)
       id_("worker-" + std::to_string(number)),
       queue_size(config_.queue_size),
       now_(Clock::now()),
-      random_(static_cast<unsigned>(number) + 1),
-      wall_start_(std::chrono::system_clock::now()),
-      start_(now_) {}
+      random_(static_cast<unsigned>(number) + 1) {}
 
 Worker::~Worker() {
   abandonThreads();
@@ -179,11 +177,7 @@ void Worker::sleep(Runner& runner, Lock& lock) {
 }
 
 void Worker::letGo(Runner& runner) {
-  discardAll(std::exchange(runner.finished, nullptr));
-}
-
-void Worker::discardAll(Job* finished) {
-  while (finished != nullptr) host_.discard(*std::exchange(finished, finished->link));
+  if (runner.finished != nullptr) host_.discard(std::exchange(runner.finished, nullptr));
 }
 
 // ---- Turns
@@ -215,7 +209,7 @@ void Worker::offer(Session& session) {
   } else if (head.phase() == Phase::Queued && !session.gate.isPaused() &&
              head.blocked_on.load(std::memory_order_acquire) == 0) {
     session.ready = true;
-    ready_.push(session, head.task.priority);
+    ready_.push(session, head.priority);
   }
 }
 
@@ -282,19 +276,14 @@ void Worker::start(Job& job) {
   if (job.attempts++ == 0) {
     ++released_;
     if (released_ >= kReleaseTogether || room_.isAwaited()) flushReleased();
-    if (job.task.created_at == std::chrono::system_clock::time_point()) {
-      job.task.created_at =
-          wall_start_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(
-                            job.submitted_at - start_);
-    }
   }
-  job.enter(Phase::Running);
+  job.enter(Phase::Queued, Phase::Running);
   job.started_at = now_;
   job.stop = std::stop_source();
   job.place_in_running = static_cast<std::uint32_t>(running_jobs_.size());
   running_jobs_.push_back(&job);
   ++in_flight_;
-  const Duration limit = job.task.timeout.value_or(config_.task_timeout);
+  const Duration limit = job.has_own_timeout ? *job.task.timeout : config_.task_timeout;
   if (limit > Duration::zero()) {
     const Instant at = after(now_, limit);
     deadlines_.add(job, at);
@@ -363,7 +352,7 @@ void Worker::retryLater(Job& job) {
   const double extra = std::uniform_real_distribution<>(0, policy.jitter)(random_);
   const Instant at = now_ + Duration(static_cast<Duration::rep>(pause * (1 + extra)));
   job.stop_cause = StopCause::None;
-  job.enter(Phase::Backoff);
+  job.enter(Phase::Running, Phase::Backoff);
   deadlines_.add(job, at);
   host_.deadlineAdded(at);
   ++totals_.retries;
@@ -378,7 +367,7 @@ void Worker::publish(Job& job, Phase phase, Lock& lock) {
   if (phase == Phase::NotRun) ++totals_.not_run;
   job.finished_at = now_;
   const bool awaited = job.end(phase);
-  if (!awaited && !host_.listens() && job.task.depends_on.empty()) return;
+  if (!awaited && !host_.listens() && !job.has_dependencies) return;
   lock.unlock();
   host_.concluded(job, awaited);
   lock.lock();
@@ -401,7 +390,7 @@ void Worker::release(Job& job, Job*& finished) {
 
 void Worker::keepResult(Job& job, Job*& finished) {
   job.link = nullptr;
-  if (!job.isNamed() || config_.max_results == 0) {
+  if (!job.is_named || config_.max_results == 0) {
     job.link = std::exchange(finished, &job);
     return;
   }
@@ -464,7 +453,7 @@ bool Worker::cancel(Job& job) {
   flushReleased();
   rouse();
   lock.unlock();
-  discardAll(finished);
+  host_.discard(finished);
   return true;
 }
 
@@ -494,7 +483,7 @@ Instant Worker::attend(Instant now, std::shared_ptr<void> keep,
   now_ = std::max(now_, now);
   while (Job* const job = deadlines_.takeDue(now)) {
     if (job->phase() == Phase::Backoff) {
-      job->enter(Phase::Queued);
+      job->enter(Phase::Backoff, Phase::Queued);
       offer(*job->session);
       rouse();
     } else if (job->stop_cause == StopCause::None) {
@@ -513,7 +502,7 @@ Instant Worker::attend(Instant now, std::shared_ptr<void> keep,
     next = std::min(next, after(oldest_result_->finished_at, config_.result_retention));
   }
   lock.unlock();
-  discardAll(finished);
+  host_.discard(finished);
   joinThreads(Wait::No);
   return next;
 }
@@ -550,7 +539,7 @@ void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
   release(job, finished);
   rouse();
   lock.unlock();
-  discardAll(finished);
+  host_.discard(finished);
   lock.lock();
 }
 
@@ -583,7 +572,7 @@ void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
   }
   flushReleased();
   lock.unlock();
-  discardAll(finished);
+  host_.discard(finished);
 }
 
 void Worker::stopRunning(std::vector<std::stop_source>& to_stop) {

@@ -44,8 +44,8 @@ class WorkerHost {
   virtual bool listens() const = 0;
   virtual void concluded(Job& job, bool awaited) = 0;
 
-  // The job has ended and left its line; its result is not kept any longer.
-  virtual void discard(Job& job) = 0;
+  // These have ended and left their lines, and their results are not kept any longer.
+  virtual void discard(Job* chain) = 0;
 
   // Somebody must look at this worker (attend()) at `at`. Under the mutex.
   virtual void deadlineAdded(Instant at) = 0;
@@ -171,7 +171,6 @@ class Worker {
   bool hasAttemptLeft(const Job& job) const;
   void flushReleased();
   static Job* firstUnstarted(const Session& session);
-  void discardAll(Job* finished);
 
   WorkerHost& host_;
   const DispatcherConfig& config_;
@@ -217,8 +216,6 @@ class Worker {
   std::condition_variable ended_;
   std::minstd_rand random_;
   std::vector<Thread> threads_;
-  std::chrono::system_clock::time_point wall_start_;
-  Instant start_;
 };
 
 template <typename IsDone>

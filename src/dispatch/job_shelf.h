@@ -1,0 +1,40 @@
+#pragma once
+// Jobs that wait to be used again. A job is made on the thread that submits, and done with on a
+// worker's: it goes back to the shelf of the thread that made it, so that memory does not wander
+// and the allocator's locks are left alone.
+
+#include "dispatch/job.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace nimbus::dispatch {
+
+class JobShelf {
+ public:
+  // A job as new, from the shelf of this thread.
+  static Job* take();
+
+  // Jobs that nobody looks at any more, linked, each as Job::reset() leaves it.
+  static void giveBack(Job* chain);
+
+ private:
+  // What a shelf holds at most; the rest is freed.
+  static constexpr std::uint32_t kMost = 1024;
+
+  class Ticket;
+
+  static JobShelf* acquire();
+  static void abandon(JobShelf* shelf);
+  static JobShelf& ofThisThread();
+
+  Job* takeOne();
+
+  Job* front_ = nullptr;  // the thread's own
+  JobShelf* next_unused_ = nullptr;
+  alignas(kCacheLine) std::atomic<Job*> returned_ = nullptr;  // by other threads
+  std::atomic<std::uint32_t> size_ = 0;
+};
+
+}  // namespace nimbus::dispatch
