@@ -3,9 +3,9 @@
 
 #include "dispatch/job.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <string_view>
@@ -122,7 +122,8 @@ struct SessionDeleter {
 inline SessionPointer Session::make(std::string_view name, std::uint32_t hash, Worker& worker) {
   void* const memory = ::operator new(sizeof(Session) + name.size());
   auto* const session = new (memory) Session(hash, static_cast<std::uint32_t>(name.size()), worker);
-  if (!name.empty()) std::memcpy(session + 1, name.data(), name.size());
+  char* const behind = static_cast<char*>(memory) + sizeof(Session);
+  std::copy(name.begin(), name.end(), behind);
   return SessionPointer(session);
 }
 
