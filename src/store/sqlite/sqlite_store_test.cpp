@@ -143,6 +143,7 @@ TEST_F(SqliteStoreTest, ManyStoresMayOpenTheFileAtOnce) {
 TEST_F(SqliteStoreTest, CommitsThatPileUpShareATransaction) {
   auto store = *open();
   std::vector<PendingCommit> pending;
+  pending.reserve(1000);
   for (int i = 0; i < 1000; ++i) {
     pending.push_back(store->commit(partition_, std::nullopt, putting(std::to_string(i), "v")));
   }
@@ -154,6 +155,7 @@ TEST_F(SqliteStoreTest, CommitsThatPileUpShareATransaction) {
 
 TEST_F(SqliteStoreTest, CommitsThatWereBegunAreFinishedBeforeItCloses) {
   std::vector<PendingCommit> pending;
+  pending.reserve(100);
   {
     auto store = *open();
     for (int i = 0; i < 100; ++i) {
