@@ -7,7 +7,8 @@ namespace nimbus {
 
 void assertionFailed(const char* condition, const char* why, const char* file, int line) {
   // Straight to stderr: the logger may be the thing that broke.
-  std::fprintf(stderr, "%s:%d: assertion failed: %s (%s)\n", file, line, condition, why);
+  static_cast<void>(
+      std::fprintf(stderr, "%s:%d: assertion failed: %s (%s)\n", file, line, condition, why));
   std::abort();
 }
 

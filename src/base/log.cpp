@@ -17,8 +17,10 @@
 namespace nimbus::log {
 namespace {
 
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a process has one log
 std::atomic<Level> minimum = Level::Info;
 std::atomic<Format> chosen = Format::Auto;
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 std::string_view levelName(Level level) {
   switch (level) {

@@ -2,6 +2,7 @@
 // "Did you mean …?"
 
 #include <cstddef>
+#include <limits>
 #include <string_view>
 
 namespace nimbus {
@@ -15,7 +16,7 @@ std::size_t editDistance(std::string_view a, std::string_view b);
 template <typename Candidates, typename Distance>
 std::string_view nearest(const Candidates& candidates, Distance distance) {
   std::string_view best;
-  std::size_t least = static_cast<std::size_t>(-1);
+  std::size_t least = std::numeric_limits<std::size_t>::max();
   for (const std::string_view candidate : candidates) {
     const std::size_t here = distance(candidate);
     if (here >= least) continue;

@@ -35,7 +35,8 @@ class OneShotEvent::Waiter {
 
 namespace {
 
-// Set while a ResumeTogether lives on this thread.
+// Set while a ResumeTogether lives on this thread; who sets an event below it does not know of it.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): what a scope is made of
 thread_local ResumeTogether* gathering = nullptr;
 
 }  // namespace
@@ -48,7 +49,7 @@ void OneShotEvent::set() {
   const std::uintptr_t before = state_.exchange(kSet, std::memory_order_acq_rel);
   NIMBUS_ASSERT(before != kSet, "OneShotEvent set twice");
   if (before == kEmpty) return;
-  std::unique_ptr<Waiter> waiter(reinterpret_cast<Waiter*>(before));  // NOLINT(*-reinterpret-cast)
+  std::unique_ptr<Waiter> waiter(reinterpret_cast<Waiter*>(before));  // NOLINT(*-cast,*-int-to-ptr)
   if (gathering != nullptr) {
     gathering->add(std::move(waiter));
     return;

@@ -21,14 +21,15 @@ class [[nodiscard]] Result {
   // Asio default-constructs the result of a spawned task that threw; callers never see this one.
   Result() : Result(Error(Code::Internal, "no result", Outcome::Unknown)) {}
 
-  // Implicit on purpose: `return value;` and `return Error(...);` are how results are made.
-  // NOLINTBEGIN(google-explicit-constructor)
+  // Implicit on purpose: `return value;` and `return Error(...);` are how results are made. The
+  // constraint keeps the first from hiding the copy and the move, which clang-tidy does not see.
+  // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload)
   template <typename U = T>
     requires(std::is_constructible_v<T, U &&> && !std::is_same_v<std::remove_cvref_t<U>, Result> &&
              !std::is_same_v<std::remove_cvref_t<U>, Error>)
   Result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
-  // NOLINTEND(google-explicit-constructor)
+  // NOLINTEND(google-explicit-constructor,bugprone-forwarding-reference-overload)
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <system_error>
 
@@ -161,10 +162,8 @@ Result<FileText> readFile(const std::string& path) {
   };
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (file < 0) return failed("cannot be opened");
-  struct Closer {
-    int file;
-    ~Closer() { ::close(file); }
-  } const closer{file};
+  const auto close = [](const int* open) { ::close(*open); };
+  const std::unique_ptr<const int, decltype(close)> closer(&file, close);
 
   struct stat info {};
   if (::fstat(file, &info) != 0) return failed("cannot be read");

@@ -89,6 +89,7 @@ class Settings {
   };
 
   Settings() = default;
+  ~Settings() = default;
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
@@ -103,8 +104,9 @@ class Settings {
     requires std::is_enum_v<Enum>
   Setting add(std::string name, Enum& target, std::initializer_list<Choice<Enum>> choices,
               std::string doc) {
-    std::vector<Choice<Enum>> all(choices);
+    const std::vector<Choice<Enum>> all(choices);
     std::vector<std::string> names;
+    names.reserve(all.size());
     for (const auto& choice : all) names.emplace_back(choice.name);
     auto get = [all, &target]() -> std::size_t {
       std::size_t i = 0;

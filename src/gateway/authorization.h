@@ -45,7 +45,7 @@ class Authorization final : public http::Authorizer {
 
  private:
   struct Credential {
-    KeyHash hash;
+    KeyHash hash{};
     Principal principal;
   };
 

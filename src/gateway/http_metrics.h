@@ -24,6 +24,8 @@ class HttpMetrics final : public http::Observer {
   // `router` has all its routes and outlives this, as `metrics` does.
   HttpMetrics(Metrics& metrics, const http::Router& router);
   ~HttpMetrics() override;
+  HttpMetrics(const HttpMetrics&) = delete;
+  HttpMetrics& operator=(const HttpMetrics&) = delete;
 
   void onConnectionOpened() override;
   void onConnectionClosed() override;

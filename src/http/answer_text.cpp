@@ -13,7 +13,7 @@ namespace {
 
 template <typename Number>
 void appendNumber(std::string& out, Number number) {
-  std::array<char, 24> digits;
+  std::array<char, 24> digits{};
   const auto [end, failure] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   out.append(digits.data(), end);
 }

@@ -201,17 +201,10 @@ Task<bool> Connection::answerRequest() {
     co_return false;
   }
 
-  std::optional<Response> early;
-  if (auto match = settings.router.match(request); !match) {
-    early = problem(match.error(), request.id);
-  } else if (match->route == nullptr) {
-    early = unrouted(*match);
-  } else {
-    route_ = match->route;
-    if (auto* authorizer = settings.hooks.authorizer) {
-      const auto allowed = co_await authorizer->authorize(request, *route_);
-      if (!allowed) early = problem(allowed.error(), request.id);
-    }
+  std::optional<Response> early = findRoute();
+  if (auto* authorizer = settings.hooks.authorizer; authorizer != nullptr && !early) {
+    const auto allowed = co_await authorizer->authorize(request, *route_);
+    if (!allowed) early = problem(allowed.error(), request.id);
   }
 
   const bool has_body_begun = !work_->in->empty();
@@ -232,16 +225,24 @@ Task<bool> Connection::answerRequest() {
   phase_ = Phase::Handling;
   received_size_ += request.body.size();
   if (!early && !work_->out.empty()) {
-    if (tls_) {
-      if (!co_await flush()) co_return false;
-    } else {
+    if (!tls_) {
       lane_->flushSoon(*this);
+    } else if (!co_await flush()) {
+      co_return false;
     }
   }
   if (!early) early = co_await respond(*route_);
   if (!append(*early) && !co_await sendRest(*std::move(early))) co_return false;
   finishRequest();
   co_return !must_close_;
+}
+
+std::optional<Response> Connection::findRoute() {
+  const auto match = lane_->settings().router.match(work_->request);
+  if (!match) return problem(match.error(), work_->request.id);
+  if (match->route == nullptr) return unrouted(*match);
+  route_ = match->route;
+  return std::nullopt;
 }
 
 Response Connection::unrouted(const Router::Match& match) const {

@@ -73,6 +73,8 @@ class Connection : public OpenHook, public DirtyHook {
   Task<bool> readBody();
   Body takeBody();
   Task<Response> respond(const Route& route);
+  // Sets route_, or answers why there is none.
+  std::optional<Response> findRoute();
   Response unrouted(const Router::Match& match) const;
   bool makeRoom();
   void finishRequest();

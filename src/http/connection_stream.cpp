@@ -23,7 +23,7 @@ struct Connection::Streaming {
 
   std::shared_ptr<EventStream> events;
   asio::cancellation_signal cancel_producer;
-  std::array<char, 256> ignored_bytes;
+  std::array<char, 256> ignored_bytes{};
   bool is_watching = false;   // a read is under way, to notice that the client leaves
   bool is_producing = false;  // the producer has not ended
   bool has_client = true;

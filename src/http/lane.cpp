@@ -31,6 +31,14 @@ constexpr std::size_t kKeptOut = 64 * 1024;
 // After the sockets are closed and the handlers cancelled, for the tasks to unwind.
 constexpr std::chrono::milliseconds kUnwindTime{500};
 
+// How often deadlines are looked at: often enough for the shortest of them.
+std::chrono::milliseconds sweepInterval(const ServerOptions& options) {
+  const auto shortest =
+      std::min({options.idle_timeout, options.header_timeout, options.body_timeout,
+                options.write_timeout, options.linger_timeout, options.heartbeat});
+  return std::clamp(shortest / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(1000));
+}
+
 }  // namespace
 
 void Buffer::compact() {
@@ -63,14 +71,8 @@ Lane::Lane(asio::io_context& context, std::shared_ptr<const Settings> settings)
       settings_(std::move(settings)),
       lists_(std::make_unique<Lists>()),
       sweep_timer_(context),
-      emptied_(context) {
-  const ServerOptions& options = settings_->options;
-  const auto shortest =
-      std::min({options.idle_timeout, options.header_timeout, options.body_timeout,
-                options.write_timeout, options.linger_timeout, options.heartbeat});
-  sweep_interval_ =
-      std::clamp(shortest / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(1000));
-}
+      emptied_(context),
+      sweep_interval_(sweepInterval(settings_->options)) {}
 
 Lane::~Lane() {
   NIMBUS_ASSERT(lists_->open.empty(), "a connection holds its lane");

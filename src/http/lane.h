@@ -80,7 +80,7 @@ struct Workspace {
   std::unique_ptr<Buffer> body_in;  // a body's later parts, when they came apart from the head
   std::string out;                  // answers not yet written
   Request request;
-  RequestIds::Storage id;
+  RequestIds::Storage id{};
   HeadScanner scanner;
   Framing framing;
   ChunkedDecoder chunked;
@@ -136,7 +136,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   RequestIds request_ids_;
   boost::asio::steady_timer sweep_timer_;
   boost::asio::steady_timer emptied_;  // cancelled when the last connection has gone
-  std::chrono::milliseconds sweep_interval_;
+  const std::chrono::milliseconds sweep_interval_;
   bool is_stopping_ = false;
   bool is_flush_posted_ = false;
 };

@@ -45,7 +45,7 @@ const CodeText& textOf(Code code) {
 }
 
 void appendNumber(std::string& out, std::int64_t number) {
-  std::array<char, 24> digits;
+  std::array<char, 24> digits{};
   const auto [end, failure] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   out.append(digits.data(), end);
 }

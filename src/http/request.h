@@ -47,6 +47,7 @@ class PathParameters {
 
 struct Request {
   Request() = default;
+  ~Request() = default;
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 

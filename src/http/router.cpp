@@ -34,7 +34,7 @@ Result<> checkParameter(const PatternSegment& segment, std::string_view value) {
 
 // A route and its parameters, taken apart once.
 struct Router::Entry {
-  const Route* route;
+  const Route* route = nullptr;
   std::vector<PatternSegment> parameters;
 };
 

@@ -22,6 +22,8 @@ class Router {
  public:
   Router();
   ~Router();
+  Router(const Router&) = delete;
+  Router& operator=(const Router&) = delete;
   Router(Router&&) noexcept;
   Router& operator=(Router&&) noexcept;
 

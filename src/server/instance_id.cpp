@@ -26,9 +26,9 @@ std::string cleaned(std::string_view host) {
 
 std::string makeInstanceId(std::string_view host, int pid, Timestamp now, Random& random) {
   std::array<char, 16> base36{};
-  const auto end = std::to_chars(base36.data(), base36.data() + base36.size(),
-                                 now.time_since_epoch().count(), 36)
-                       .ptr;
+  const char* const end = std::to_chars(base36.data(), base36.data() + base36.size(),
+                                        now.time_since_epoch().count(), 36)
+                              .ptr;
   return fmt::format("gw-{}-{}-{}-{}", cleaned(host), pid, std::string_view(base36.data(), end),
                      random.base36(kRandomCharacters));
 }

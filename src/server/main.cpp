@@ -27,7 +27,7 @@ std::vector<std::pair<std::string, std::string>> environment() {
 
 int main(int argc, char** argv) {
   // A peer that is gone is an error of the write, not the end of the process.
-  std::signal(SIGPIPE, SIG_IGN);
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   try {
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     nimbus::server::Backend backend;

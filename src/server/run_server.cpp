@@ -144,7 +144,7 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   NIMBUS_CHECK(openDataDirectory(config.server.data));
   raiseDescriptorLimit(config.server.max_connections);
 
-  SystemClock clock;
+  const SystemClock clock;
   SystemRandom random;
   const std::string instance_id = config.gateway.instance_id == "auto"
                                       ? makeInstanceId(hostName(), ::getpid(), clock.now(), random)
@@ -170,7 +170,7 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   asio::io_context main_context(1);
   NIMBUS_TRY(const auto store, openStore(config, clock, metrics));
   StoreUpkeep upkeep(*store, main_context.get_executor(), {});
-  NoActivity activity;
+  const NoActivity activity;
   gateway::Health health(instance_id, {upkeep, activity, clock});
   gateway::Pages pages(metrics);
   http::Router router;

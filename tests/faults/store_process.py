@@ -1,7 +1,9 @@
 """Runs crash_writer and crash_reader, and compares what was acknowledged with what is there."""
 
+import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import threading
 
@@ -13,6 +15,8 @@ READER = str((BUILD / "tests/faults/crash_reader").resolve())
 class Writer:
     """A crash_writer and the ledger of what it said."""
 
+    running = []  # those whose end nobody has waited for yet
+
     def __init__(self, database, producers=8, first=0, synchronous="full", prefix=()):
         self.producers = range(first, first + producers)
         self.acknowledged = dict.fromkeys(self.producers, 0)
@@ -20,7 +24,9 @@ class Writer:
         self.acks = 0
         self._changed = threading.Condition()
         command = [*prefix, WRITER, str(database), str(first), str(producers), synchronous]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # A group of its own: whoever runs it (strace) is killed together with it.
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        Writer.running.append(self)
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()
 
@@ -52,13 +58,15 @@ class Writer:
             return self._changed.wait_for(lambda: self.acks >= goal, seconds)
 
     def kill(self):
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         return self.ended()
 
     def ended(self):
         """The exit code, once everything it said has been heard."""
         code = self.process.wait(timeout=60)
         self._listener.join()
+        Writer.running.remove(self)
         self.stderr = self.process.stderr.read()
         self.process.stdout.close()
         self.process.stderr.close()

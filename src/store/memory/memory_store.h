@@ -15,6 +15,8 @@ class MemoryStore final : public Store {
   // `clock` must outlive the store.
   explicit MemoryStore(const Clock& clock);
   ~MemoryStore() override;
+  MemoryStore(const MemoryStore&) = delete;
+  MemoryStore& operator=(const MemoryStore&) = delete;
 
   Description describe() const override;
   Timestamp now() const override;

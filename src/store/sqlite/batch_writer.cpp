@@ -333,8 +333,9 @@ Result<Applied> BatchWriter::write(const Batch& batch) {
   applied.results.reserve(batch.operations.size());
   NIMBUS_CHECK(writeListings(batch.listings));
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
-    NIMBUS_TRY(OperationResult result, std::visit(Write{*this, before_[i]}, batch.operations[i]));
-    applied.results.push_back(std::move(result));
+    NIMBUS_TRY(const OperationResult result,
+               std::visit(Write{*this, before_[i]}, batch.operations[i]));
+    applied.results.push_back(result);
   }
   NIMBUS_CHECK(records_.finish());
   NIMBUS_CHECK(logs_.finish());

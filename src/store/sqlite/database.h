@@ -110,16 +110,14 @@ class Statement {
 
   template <typename... Args>
   Rows query(const Args&... args) {
-    int index = 0;
-    (bind(++index, args), ...);
+    bindAll(args...);
     return Rows(statement_.get());
   }
 
   // For statements that change something: the number of rows changed.
   template <typename... Args>
   Result<std::uint64_t> run(const Args&... args) {
-    int index = 0;
-    (bind(++index, args), ...);
+    bindAll(args...);
     return runBound();
   }
 
@@ -130,6 +128,12 @@ class Statement {
 
   explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
 
+  template <typename... Args>
+  void bindAll(const Args&... args) {
+    // NOLINTNEXTLINE(misc-const-correctness): could be const only where there is nothing to bind
+    int index = 0;
+    (bind(++index, args), ...);
+  }
   void bind(int index, std::string_view bytes);
   void bind(int index, Text text);
   void bind(int index, std::int64_t number);

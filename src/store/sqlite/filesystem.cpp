@@ -47,7 +47,7 @@ std::string fileSystemOf(const std::filesystem::path& path, std::string_view mou
     // "36 35 98:0 /root /mnt rw,noatime master:1 - ext4 /dev/sda1 rw": optional fields end at "-".
     const auto dash = std::find(fields.begin(), fields.end(), "-");
     if (fields.size() < 5 || std::distance(dash, fields.end()) < 2) continue;
-    std::string mount_point = unescape(fields[4]);
+    const std::string mount_point = unescape(fields[4]);
     // Of equal mount points the later one hides the earlier.
     if (mount_point.size() < longest || !covers(mount_point, path)) continue;
     longest = mount_point.size();

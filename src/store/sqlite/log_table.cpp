@@ -82,14 +82,14 @@ Result<LogTable::Log*> LogTable::log(std::string_view name) {
   return log;
 }
 
-Result<LogInfo> LogTable::info(std::string_view name) {
-  NIMBUS_TRY(const Log* log, this->log(name));
+Result<LogInfo> LogTable::info(std::string_view log_name) {
+  NIMBUS_TRY(const Log* log, this->log(log_name));
   return log->info;
 }
 
-Result<EntryBefore> LogTable::load(std::string_view name, std::string_view id) {
+Result<EntryBefore> LogTable::load(std::string_view log_name, std::string_view id) {
   EntryBefore before;
-  NIMBUS_TRY(const Log* log, this->log(name));
+  NIMBUS_TRY(const Log* log, this->log(log_name));
   if (log->id == 0) return before;
   auto rows = load_entry_.query(log->id, id);
   NIMBUS_TRY(before.present, rows.next());
@@ -217,8 +217,8 @@ Result<Removed> LogTable::removeAll(Log& log, const std::vector<Victim>& victims
   return Removed{victims.size()};
 }
 
-Result<Removed> LogTable::drop(std::string_view name) {
-  NIMBUS_TRY(Log* const log, this->log(name));
+Result<Removed> LogTable::drop(std::string_view log_name) {
+  NIMBUS_TRY(Log* const log, this->log(log_name));
   NIMBUS_TRY(const std::uint64_t count, delete_entries_.run(log->id));
   NIMBUS_CHECK(delete_terms_.run(log->id));
   NIMBUS_CHECK(delete_log_.run(log->id));

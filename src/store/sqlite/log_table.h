@@ -33,9 +33,9 @@ class LogTable {
   // Starts a batch. `partition` must outlive it.
   void begin(std::string_view partition);
 
-  Result<LogInfo> info(std::string_view log);
+  Result<LogInfo> info(std::string_view log_name);
   // Absent if the batch removes it first.
-  Result<EntryBefore> load(std::string_view log, std::string_view id);
+  Result<EntryBefore> load(std::string_view log_name, std::string_view id);
 
   // Notes what the batch removes: what follows in the batch does not find it.
   Result<> plan(const op::RemoveRange& op);
@@ -46,7 +46,7 @@ class LogTable {
   Result<Removed> remove(const op::Remove& op, const EntryBefore& before);
   Result<Removed> removeRange(const op::RemoveRange& op);
   Result<Removed> removeTerm(const op::RemoveTerm& op);
-  Result<Removed> drop(std::string_view log);
+  Result<Removed> drop(std::string_view log_name);
 
   // Writes the counters of the logs that changed. The last step of a batch.
   Result<> finish();

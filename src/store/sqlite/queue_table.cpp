@@ -69,8 +69,8 @@ Result<ItemBefore> QueueTable::load(std::string_view queue, std::string_view id)
   return before;
 }
 
-Result<> QueueTable::plan(std::string_view name, int waiting) {
-  NIMBUS_TRY(Queue* const queue, this->queue(name));
+Result<> QueueTable::plan(std::string_view queue_name, int waiting) {
+  NIMBUS_TRY(Queue* const queue, this->queue(queue_name));
   queue->planned_waiting += waiting;
   return {};
 }
@@ -98,14 +98,14 @@ Result<Queued> QueueTable::push(const op::Push& op, const ItemBefore& before) {
   return Queued{position, false};
 }
 
-Result<Queued> QueueTable::moveToLine(std::string_view name, std::string_view id,
+Result<Queued> QueueTable::moveToLine(std::string_view queue_name, std::string_view id,
                                       const ItemBefore& before) {
-  NIMBUS_TRY(Queue* const queue, this->queue(name));
+  NIMBUS_TRY(Queue* const queue, this->queue(queue_name));
   const Seq position = queue->next_position++;
   --queue->count(before.part);
   ++queue->count(QueuePart::Line);
   queue->changed = true;
-  NIMBUS_CHECK(to_line_.run(partition_, name, id, position));
+  NIMBUS_CHECK(to_line_.run(partition_, queue_name, id, position));
   return Queued{position, false};
 }
 

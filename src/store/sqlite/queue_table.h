@@ -32,12 +32,13 @@ class QueueTable {
   Result<ItemBefore> load(std::string_view queue, std::string_view id);
 
   // How the batch would change the length of the line, told before the first write.
-  Result<> plan(std::string_view queue, int waiting);
+  Result<> plan(std::string_view queue_name, int waiting);
   Result<> checkWithin(const require::QueueWithin& limit);
 
   Result<Queued> push(const op::Push& op, const ItemBefore& before);
   // From Scheduled or Parked into the line.
-  Result<Queued> moveToLine(std::string_view queue, std::string_view id, const ItemBefore& before);
+  Result<Queued> moveToLine(std::string_view queue_name, std::string_view id,
+                            const ItemBefore& before);
   Result<> defer(const op::Defer& op);
   Result<> park(const op::Park& op);
   Result<Removed> complete(const op::Complete& op, const ItemBefore& before);

@@ -20,12 +20,11 @@ struct KeyRange {
   std::string lower;
   std::optional<std::string> upper;  // absent = to the end
 
-  KeyRange(const std::string& after, const std::string& prefix) {
-    // Directly behind a key, in the order of bytes, comes the key with a NUL appended. No key is
-    // empty, so the header of a space, whose key is, never falls into a range.
-    lower = std::max(after + '\0', prefix);
+  // Directly behind a key, in the order of bytes, comes the key with a NUL appended. No key is
+  // empty, so the header of a space, whose key is, never falls into a range.
+  KeyRange(const std::string& after, const std::string& prefix)
+      : lower(std::max(after + '\0', prefix)), upper(prefix) {
     // Directly behind all that begin with the prefix comes the prefix with its last byte raised.
-    upper = prefix;
     while (!upper->empty() && static_cast<unsigned char>(upper->back()) == 0xFF) upper->pop_back();
     if (upper->empty()) {
       upper.reset();

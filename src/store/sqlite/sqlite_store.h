@@ -43,6 +43,8 @@ class SqliteStore final : public Store {
 
   // Finishes the commits that were begun.
   ~SqliteStore() override;
+  SqliteStore(const SqliteStore&) = delete;
+  SqliteStore& operator=(const SqliteStore&) = delete;
 
   Description describe() const override;
   Timestamp now() const override;

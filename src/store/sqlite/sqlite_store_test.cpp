@@ -2,14 +2,18 @@
 
 #include "base/testing/manual_clock.h"
 #include "base/testing/temporary_directory.h"
+#include "store/sqlite/bytes.h"
 #include "store/sqlite/schema.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <functional>
 #include <future>
 #include <iterator>
 
@@ -19,6 +23,20 @@ namespace {
 namespace asio = boost::asio;
 
 using ::testing::HasSubstr;
+
+// Shows a test the moment at which somebody asks for the time.
+class ObservedClock final : public Clock {
+ public:
+  Timestamp now() const override {
+    if (asked) asked();
+    return clock_.now();
+  }
+
+  std::function<void()> asked;
+
+ private:
+  ManualClock clock_;
+};
 
 // What all backends have in common is in tests/conformance; here is what only a file has.
 class SqliteStoreTest : public ::testing::Test {
@@ -35,6 +53,17 @@ class SqliteStoreTest : public ::testing::Test {
     auto connection = Connection::open(options().path, Connection::Mode::ReadWrite);
     ASSERT_TRUE(connection);
     ASSERT_TRUE(connection->execute(sql));
+  }
+
+  // Whether anybody, in whatever process, is in the turnstile.
+  bool isTurnstileTaken() const {
+    const int file = ::open((options().path.string() + "-turnstile").c_str(), O_RDWR | O_CLOEXEC);
+    struct ::flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    EXPECT_EQ(::fcntl(file, F_OFD_GETLK, &lock), 0);
+    ::close(file);
+    return lock.l_type != F_UNLCK;
   }
 
   template <typename T>
@@ -114,6 +143,7 @@ TEST_F(SqliteStoreTest, ManyStoresMayOpenTheFileAtOnce) {
 TEST_F(SqliteStoreTest, CommitsThatPileUpShareATransaction) {
   auto store = *open();
   std::vector<PendingCommit> pending;
+  pending.reserve(1000);
   for (int i = 0; i < 1000; ++i) {
     pending.push_back(store->commit(partition_, std::nullopt, putting(std::to_string(i), "v")));
   }
@@ -125,6 +155,7 @@ TEST_F(SqliteStoreTest, CommitsThatPileUpShareATransaction) {
 
 TEST_F(SqliteStoreTest, CommitsThatWereBegunAreFinishedBeforeItCloses) {
   std::vector<PendingCommit> pending;
+  pending.reserve(100);
   {
     auto store = *open();
     for (int i = 0; i < 100; ++i) {
@@ -176,6 +207,83 @@ TEST_F(SqliteStoreTest, ALockHeldByAForeignToolIsUnavailableAndNotApplied) {
 
   auto again = store->commit(partition_, std::nullopt, putting("k", "v"));
   EXPECT_TRUE(finish(again.durable()));
+}
+
+TEST_F(SqliteStoreTest, TheTimeOfATransactionIsTakenWhereNoOtherWriterIs) {
+  // Taken any earlier, it would be from before the transactions that this one had to wait for.
+  ObservedClock clock;
+  auto store = *SqliteStore::open(options(), clock);
+  auto tool = *Connection::open(options().path, Connection::Mode::ReadWrite);
+  ASSERT_TRUE(tool.execute("PRAGMA busy_timeout=0"));
+  int times = 0;
+  clock.asked = [&] {
+    ++times;
+    EXPECT_TRUE(isTurnstileTaken());
+    EXPECT_FALSE(tool.execute("BEGIN IMMEDIATE; ROLLBACK"));
+  };
+  auto pending = store->commit(partition_, std::nullopt, putting("k", "v"));
+  EXPECT_TRUE(finish(pending.durable()));
+  EXPECT_EQ(times, 1);
+}
+
+TEST_F(SqliteStoreTest, ATransactionThatFailsIsTakenBackAndTheNextOneWorks) {
+  auto store = *open();
+  // Fails the statement, and leaves it to us to end the transaction that it is in.
+  tamper(
+      "CREATE TRIGGER failing BEFORE INSERT ON record WHEN NEW.key = CAST('bad' AS BLOB)"
+      " BEGIN SELECT RAISE(ABORT, 'no'); END");
+  Batch batch = putting("first", "v");
+  batch.operations.push_back(putting("bad", "v").operations[0]);
+  auto pending = store->commit(partition_, std::nullopt, std::move(batch));
+  const auto durable = finish(pending.durable());
+  ASSERT_FALSE(durable);
+  EXPECT_EQ(durable.error().outcome(), Outcome::NotApplied);
+
+  auto next = store->commit(partition_, std::nullopt, putting("next", "v"));
+  EXPECT_TRUE(finish(next.durable()));
+  const auto usage = finish(ask<Usage>(*store, partition_, query::GetUsage{"s"}));
+  ASSERT_TRUE(usage);
+  EXPECT_EQ(usage->records, 1U);
+}
+
+TEST_F(SqliteStoreTest, TheTotalsOfASpaceAreThoseOfItsRows) {
+  // No answer tells: totals that are too high only cost a count of the rows where a quota is near.
+  auto store = *open();
+  auto tool = *Connection::open(options().path, Connection::Mode::ReadWrite);
+  const auto expectTotals = [&](std::uint64_t records, std::uint64_t bytes) {
+    const std::string header = *tool.text("SELECT value FROM record WHERE key = x''");
+    Bytes totals(header);
+    EXPECT_EQ(totals.takeNumber(), records);
+    EXPECT_EQ(totals.takeNumber(), bytes);
+    EXPECT_EQ(*tool.integer("SELECT count(*) FROM record WHERE key > x''"),
+              static_cast<std::int64_t>(records));
+  };
+  const auto commit = [&](Operation operation) {
+    Batch batch;
+    batch.operations.push_back(std::move(operation));
+    auto pending = store->commit(partition_, std::nullopt, std::move(batch));
+    EXPECT_TRUE(finish(pending.durable()));
+  };
+  const auto put = [&](std::string key, std::string value, std::optional<Timestamp> expires_at) {
+    commit(op::Put{.space = "s",
+                   .key = std::move(key),
+                   .value = std::move(value),
+                   .expiry = {.at = expires_at},
+                   .expected = {}});
+  };
+  put("a", "12345", std::nullopt);
+  put("b", "123", std::nullopt);
+  put("c", "1234", clock_.now() + Millis(1));
+  expectTotals(3, 12);
+  put("a", "1", std::nullopt);
+  expectTotals(3, 8);
+  commit(op::Erase{.space = "s", .key = "b", .expected = {}});
+  expectTotals(2, 5);
+  clock_.advance(std::chrono::hours(1));
+  EXPECT_EQ(*finish(store->sweep(Millis(1000))), 1U);
+  expectTotals(1, 1);
+  commit(op::EraseSpace{"s"});
+  expectTotals(0, 0);
 }
 
 TEST_F(SqliteStoreTest, ADamagedPageStopsTheProcessRatherThanLie) {

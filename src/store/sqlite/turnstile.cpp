@@ -21,7 +21,9 @@ constexpr int kNone = -1;
 constexpr ::off_t kPlace = 0;
 constexpr ::off_t kGate = 1;
 
-void change(int descriptor, ::off_t byte, short to) {
+using LockType = decltype(::flock::l_type);
+
+void change(int descriptor, ::off_t byte, LockType to) {
   struct ::flock lock {};
   lock.l_type = to;
   lock.l_whence = SEEK_SET;
