@@ -1,6 +1,7 @@
 #include "store/memory/memory_store.h"
 
 #include "store/memory/partition_data.h"
+#include "store/rules.h"
 #include "store/watchers.h"
 
 #include <map>

@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::int64_t kNoEnd = std::numeric_limits<std::int64_t>::max();
 
-std::int64_t clamped(Seq seq) {
-  return static_cast<std::int64_t>(std::min<Seq>(seq, static_cast<Seq>(kNoEnd)));
-}
-
 // The keys after `after` that begin with `prefix` are those from lower on and below upper.
 struct KeyRange {
   std::string lower;

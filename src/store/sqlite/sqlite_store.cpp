@@ -113,20 +113,6 @@ class CheckTask final : public WriterTask {
   OneShot<Result<>> done;
 };
 
-Result<> checkLimit(std::size_t limit) {
-  if (limit >= 1 && limit <= kMaxPage) return {};
-  return Error(Code::InvalidArgument, fmt::format("a limit must be 1 to {}", kMaxPage));
-}
-
-Result<> checkLimits(const std::vector<Query>& queries) {
-  const auto check = [](const auto& query) -> Result<> {
-    if constexpr (requires { query.limit; }) return checkLimit(query.limit);
-    return {};
-  };
-  for (const Query& query : queries) NIMBUS_CHECK(std::visit(check, query));
-  return {};
-}
-
 }  // namespace
 
 // Threads that may wait for the disk, so that those of the server need not.
@@ -242,7 +228,7 @@ PendingCommit SqliteStore::commit(Partition partition, std::optional<Fence> fenc
 
 Task<Result<std::vector<Answer>>> SqliteStore::read(Partition partition,
                                                     std::vector<Query> queries) {
-  NIMBUS_CO_CHECK(checkLimits(queries));
+  for (const Query& query : queries) NIMBUS_CO_CHECK(checkQuery(query));
   auto ask = [&](Reader& reader) { return reader.read(partition.name(), queries, clock_.now()); };
   co_return co_await readers_->with(ask);
 }
