@@ -55,11 +55,11 @@ Task<> StoreUpkeep::probe() {
 Task<> StoreUpkeep::sweep() {
   while (true) {
     co_await pause(options_.sweep_every);
-    const auto removed = co_await store_.sweep(options_.sweep_budget);
-    if (!removed) {
-      log::warn("sweeping failed and will be tried again", {{"reason", removed.error().message()}});
-    } else if (*removed > 0) {
-      log::debug("swept what had expired", {{"removed", *removed}});
+    const auto swept = co_await store_.sweep(options_.sweep_budget);
+    if (!swept) {
+      log::warn("sweeping failed and will be tried again", {{"reason", swept.error().message()}});
+    } else if (swept->removed > 0) {
+      log::debug("swept what had expired", {{"removed", swept->removed}, {"more", swept->more}});
     }
   }
 }

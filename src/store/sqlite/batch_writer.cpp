@@ -362,10 +362,10 @@ Result<> BatchWriter::dropPartition() {
   return {};
 }
 
-Result<std::uint64_t> BatchWriter::sweep(Timestamp now, std::uint64_t limit) {
+Result<BatchWriter::SweepStep> BatchWriter::sweep(Timestamp now, std::uint64_t limit) {
   NIMBUS_TRY(const std::uint64_t records, records_.sweep(now, limit));
-  NIMBUS_TRY(const std::uint64_t limiters, limiters_.sweep(now, limit));
-  return records + limiters;
+  NIMBUS_TRY(const LimiterTable::Step limiters, limiters_.sweep(now, limit));
+  return SweepStep{records + limiters.removed, records == limit || !limiters.all_round};
 }
 
 }  // namespace nimbus::store::sqlite

@@ -87,21 +87,21 @@ class SweepTask final : public WriterTask {
   static constexpr std::uint64_t kSlice = 256;
 
   Result<> apply(BatchWriter& writer, Timestamp now) override {
-    NIMBUS_TRY(removed_, writer.sweep(now, kSlice));
+    NIMBUS_TRY(step_, writer.sweep(now, kSlice));
     return {};
   }
   void finish(const Result<>& durable) override {
     if (durable) {
-      done.set(removed_);
+      done.set(step_);
     } else {
       done.set(durable.error());
     }
   }
 
-  OneShot<Result<std::uint64_t>> done;
+  OneShot<Result<BatchWriter::SweepStep>> done;
 
  private:
-  std::uint64_t removed_ = 0;
+  BatchWriter::SweepStep step_;
 };
 
 // Changes nothing, but takes a turn at writing.
@@ -246,16 +246,17 @@ std::unique_ptr<Watch> SqliteStore::watch(Partition partition, std::function<voi
   return watch;
 }
 
-Task<Result<std::uint64_t>> SqliteStore::sweep(Millis budget) {
+Task<Result<Swept>> SqliteStore::sweep(Millis budget) {
   const auto start = std::chrono::steady_clock::now();
-  std::uint64_t total = 0;
+  Swept swept;
   while (true) {
     const auto slice = std::make_shared<SweepTask>();
     writer_.submit(slice);
-    NIMBUS_CO_TRY(const std::uint64_t removed, co_await slice->done.wait());
-    total += removed;
+    NIMBUS_CO_TRY(const auto step, co_await slice->done.wait());
+    swept.removed += step.removed;
+    swept.more = step.more;
     const bool spent = std::chrono::steady_clock::now() - start >= budget;
-    if (removed == 0 || spent) co_return total;
+    if (!swept.more || spent) co_return swept;
   }
 }
 
