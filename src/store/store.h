@@ -101,7 +101,8 @@ class Store {
   // minutes. The server calls it now and then; reads never depend on it.
   virtual Task<Result<Swept>> sweep(Millis budget) = 0;
 
-  // Cheap proof that the store can be written: for health checks.
+  // Cheap proof that the store can be written: for health checks. Fails, with what commits fail
+  // with, while they do; InsufficientStorage until there is room for more than a little.
   virtual Task<Result<>> check() = 0;
 };
 
