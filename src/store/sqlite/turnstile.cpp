@@ -44,6 +44,7 @@ bool change(int descriptor, ::off_t byte, short to, int how) {
 // Interrupts the calling thread's system calls, from a moment on and until it is destroyed.
 class Alarm {
  public:
+  // `in`: above zero.
   explicit Alarm(Steady::duration in) {
     static const bool kPrepared = prepare();
     static_cast<void>(kPrepared);
@@ -80,8 +81,6 @@ class Alarm {
   }
   static ::timespec spec(Steady::duration in) {
     const auto nanos = std::chrono::nanoseconds(in).count();
-    // Zero would mean never.
-    if (nanos <= 0) return {.tv_sec = 0, .tv_nsec = 1};
     return {.tv_sec = nanos / 1'000'000'000, .tv_nsec = nanos % 1'000'000'000};
   }
 
@@ -93,7 +92,9 @@ class Alarm {
 bool take(int descriptor, ::off_t byte, Steady::time_point deadline) {
   // Nearly always there is nobody else, and this is all.
   if (change(descriptor, byte, F_WRLCK, F_OFD_SETLK)) return true;
-  const Alarm alarm(deadline - Steady::now());
+  const auto left = deadline - Steady::now();
+  if (left <= Steady::duration::zero()) return false;
+  const Alarm alarm(left);
   const int how = alarm.armed() ? F_OFD_SETLKW : F_OFD_SETLK;
   do {
     if (change(descriptor, byte, F_WRLCK, how)) return true;

@@ -67,17 +67,17 @@ Writer::~Writer() {
 }
 
 void Writer::submit(std::shared_ptr<WriterTask> task) {
-  bool sleeping = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (waiting_.tasks.size() < options_.max_waiting_tasks) {
-      waiting_.tasks.push_back(std::move(task));
-      sleeping = std::exchange(sleeping_, false);
-    }
+  std::unique_lock lock(mutex_);
+  if (waiting_.tasks.size() >= options_.max_waiting_tasks) {
+    lock.unlock();
+    task->finish(Error(Code::Unavailable, "too many commits are waiting for the disk"));
+    return;
   }
+  waiting_.tasks.push_back(std::move(task));
+  const bool sleeping = std::exchange(sleeping_, false);
+  lock.unlock();
   // A writer at work looks again by itself: under load nobody pays for waking it.
   if (sleeping) wake_.notify_one();
-  if (task) task->finish(Error(Code::Unavailable, "too many commits are waiting for the disk"));
 }
 
 void Writer::submit(std::shared_ptr<WriterCheck> check) {
@@ -180,8 +180,13 @@ Result<> Writer::proveWritable() {
   const bool proved =
       last_written_ && Steady::now() - *last_written_ < options_.heartbeat_every && !needs_room_;
   Tasks tasks;
-  if (!proved) tasks.push_back(std::make_shared<Heartbeat>(needs_room_ ? kRoomBytes : 0));
+  // A large one is taken back by the next.
+  const bool large = needs_room_;
+  if (!proved || heartbeat_is_large_) {
+    tasks.push_back(std::make_shared<Heartbeat>(large ? kRoomBytes : 0));
+  }
   NIMBUS_CHECK(transact(tasks));
+  heartbeat_is_large_ = large;
   needs_room_ = false;
   return {};
 }

@@ -150,6 +150,7 @@ class Writer {
   const Clock& clock_;
   Watchers& watchers_;
   const FailStop fail_stop_;
+  Connection::Wal wal_;
   Connection connection_;
   Turnstile turnstile_;
   BatchWriter batch_writer_;
@@ -157,13 +158,13 @@ class Writer {
   Statement commit_;
   Statement data_version_;
   std::int64_t last_data_version_ = 0;
-  Connection::Wal wal_;
   // Turns stay away.
   bool stalled_ = false;
   // What the last check found.
   bool writable_ = true;
   // A transaction found no room, and none has been proved since.
   bool needs_room_ = false;
+  bool heartbeat_is_large_ = false;
   std::optional<Steady::time_point> last_written_;
   std::uint64_t checkpoint_at_frames_ = 0;
   Steady::time_point truncate_not_before_;
