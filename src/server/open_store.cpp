@@ -28,10 +28,11 @@ void addMetrics(Metrics& metrics, const store::sqlite::SqliteStore& store) {
     metrics.onScrape(kind, name, help,
                      [&store, figure] { return static_cast<double>(store.statistics().*figure); });
   };
-  add(Metrics::Kind::Counter, "nimbus_store_commits_total", "Commits the store was asked for.",
-      &WriterStatistics::tasks);
+  add(Metrics::Kind::Counter, "nimbus_store_commits_total",
+      "Commits made durable; not those that were refused, nor the store's own upkeep.",
+      &WriterStatistics::commits);
   add(Metrics::Kind::Counter, "nimbus_store_transactions_total",
-      "Transactions made durable; commits divided by this is the size of a batch.",
+      "Transactions that made commits durable; commits divided by this is the size of a batch.",
       &WriterStatistics::transactions);
   add(Metrics::Kind::Counter, "nimbus_store_failed_transactions_total",
       "Transactions that were given up: a full disk, a lock that did not come.",

@@ -18,7 +18,15 @@ StoreUpkeep::StoreUpkeep(store::Store& store, asio::any_io_executor executor, Op
       tasks_(executor_, "store upkeep") {}
 
 Task<Result<>> StoreUpkeep::start() {
-  NIMBUS_CO_CHECK(co_await store_.check());
+  auto writable = co_await store_.check();
+  if (!writable) {
+    // A full disk can still be read, and room may be made while we run.
+    if (writable.error().code() != Code::InsufficientStorage) co_return std::move(writable).error();
+    log::error("the disk is full; starting all the same, for reading",
+               {{"reason", writable.error().message()}});
+    const std::lock_guard lock(mutex_);
+    last_error_ = std::move(writable).error();
+  }
   tasks_.add(probe());
   tasks_.add(sweep());
   co_return Result<>();
@@ -55,11 +63,11 @@ Task<> StoreUpkeep::probe() {
 Task<> StoreUpkeep::sweep() {
   while (true) {
     co_await pause(options_.sweep_every);
-    const auto removed = co_await store_.sweep(options_.sweep_budget);
-    if (!removed) {
-      log::warn("sweeping failed and will be tried again", {{"reason", removed.error().message()}});
-    } else if (*removed > 0) {
-      log::debug("swept what had expired", {{"removed", *removed}});
+    const auto swept = co_await store_.sweep(options_.sweep_budget);
+    if (!swept) {
+      log::warn("sweeping failed and will be tried again", {{"reason", swept.error().message()}});
+    } else if (swept->removed > 0) {
+      log::debug("swept what had expired", {{"removed", swept->removed}, {"more", swept->more}});
     }
   }
 }

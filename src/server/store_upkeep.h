@@ -30,7 +30,7 @@ class StoreUpkeep final : public gateway::StoreHealth {
   // Works on `executor`. `store` must outlive it.
   StoreUpkeep(store::Store& store, boost::asio::any_io_executor executor, Options options);
 
-  // Fails if the store does not answer now.
+  // Fails if the store does not answer now. A full disk is no failure: it makes it not ready.
   Task<Result<>> start();
   // Returns when nothing is under way any more.
   Task<> stop();

@@ -55,8 +55,10 @@ class Survey {
   }
 
  private:
-  // `how` an operation goes together with one that removes many before it.
+  // Whether a thing may be changed after an operation that removes many of its kind.
   enum class AfterBulk { Refused, Allowed };
+  // Whether a batch may remove many of one space or log more than once.
+  enum class Repeated { Refused, Allowed };
 
   Result<> name(std::string_view what, std::string_view text) const {
     if (!text.empty() && text.size() <= kMaxNameBytes) return {};
@@ -76,12 +78,13 @@ class Survey {
     return {};
   }
 
-  Result<> bulk(Thing thing, std::string_view container, bool repeatable) {
+  Result<> bulk(Thing thing, std::string_view container, Repeated repeated) {
     NIMBUS_CHECK(name("a space or log", container));
     const bool touched = std::any_of(touches_.begin(), touches_.end(), [&](const Touch& t) {
       return t.thing == thing && t.container == container;
     });
-    if (touched || (!repeatable && isBulk(thing, container)) || isDropped(container, thing)) {
+    const bool again = repeated == Repeated::Refused && isBulk(thing, container);
+    if (touched || again || isDropped(container, thing)) {
       return malformed(fmt::format("'{}' is cleared after it was changed", container));
     }
     bulks_.push_back({thing, container});
@@ -125,7 +128,9 @@ class Survey {
   Result<> visit(const op::Touch& o) {
     return touch({Thing::Record, o.space, o.key}, AfterBulk::Refused);
   }
-  Result<> visit(const op::EraseSpace& o) { return bulk(Thing::Record, o.space, false); }
+  Result<> visit(const op::EraseSpace& o) {
+    return bulk(Thing::Record, o.space, Repeated::Refused);
+  }
 
   Result<> visit(const op::Append& o) {
     NIMBUS_CHECK(terms(o.terms));
@@ -139,13 +144,13 @@ class Survey {
   Result<> visit(const op::Remove& o) {
     return touch({Thing::Entry, o.log, o.id}, AfterBulk::Refused);
   }
-  Result<> visit(const op::RemoveRange& o) { return bulk(Thing::Entry, o.log, true); }
+  Result<> visit(const op::RemoveRange& o) { return bulk(Thing::Entry, o.log, Repeated::Allowed); }
   Result<> visit(const op::RemoveTerm& o) {
     NIMBUS_CHECK(terms({o.term}));
-    return bulk(Thing::Entry, o.log, true);
+    return bulk(Thing::Entry, o.log, Repeated::Allowed);
   }
   Result<> visit(const op::DropLog& o) {
-    NIMBUS_CHECK(bulk(Thing::Entry, o.log, false));
+    NIMBUS_CHECK(bulk(Thing::Entry, o.log, Repeated::Refused));
     dropped_logs_.push_back(o.log);
     return {};
   }

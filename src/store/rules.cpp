@@ -7,9 +7,8 @@
 
 namespace nimbus::store {
 
-std::optional<Timestamp> expiryOf(const Expiry& expiry, bool exists,
-                                  const std::optional<Timestamp>& existing) {
-  return expiry.keep_existing && exists ? existing : expiry.at;
+std::optional<Timestamp> expiryOf(const Expiry& expiry, const Replaced& replaced) {
+  return expiry.keep_existing && replaced.live ? replaced.expires_at : expiry.at;
 }
 
 std::optional<std::int64_t> parseInteger(std::string_view text) {
@@ -71,6 +70,20 @@ Result<GcraStep> gcra(const op::Take& take, std::int64_t arrival_us, Timestamp n
   }
   const auto remaining = static_cast<std::uint64_t>(-over / interval);
   return GcraStep{next, Taken{remaining, ceilMillis(next - now_us)}};
+}
+
+Result<> checkLimit(std::size_t limit) {
+  if (limit >= 1 && limit <= kMaxPage) return {};
+  return Error(Code::InvalidArgument,
+               fmt::format("a page has 1 to {} items, not {}", kMaxPage, limit));
+}
+
+Result<> checkQuery(const Query& query) {
+  const auto check = [](const auto& q) -> Result<> {
+    if constexpr (requires { q.limit; }) return checkLimit(q.limit);
+    return {};
+  };
+  return std::visit(check, query);
 }
 
 Error fenced(const std::string& lease) {

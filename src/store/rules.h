@@ -5,8 +5,10 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "store/batch.h"
+#include "store/query.h"
 #include "store/types.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,9 +21,13 @@ inline bool isLive(const std::optional<Timestamp>& expires_at, Timestamp now) {
   return !expires_at || *expires_at > now;
 }
 
-// When a record written now expires. `existing`: the live record it replaces, if any.
-std::optional<Timestamp> expiryOf(const Expiry& expiry, bool exists,
-                                  const std::optional<Timestamp>& existing);
+// The record that a write replaces, as far as its expiry goes.
+struct Replaced {
+  bool live = false;
+  std::optional<Timestamp> expires_at;  // means something only if it is live
+};
+// When a record written now expires.
+std::optional<Timestamp> expiryOf(const Expiry& expiry, const Replaced& replaced);
 
 // The int64 that `text` spells in the one way we write it; nothing for any other text.
 std::optional<std::int64_t> parseInteger(std::string_view text);
@@ -43,6 +49,11 @@ Result<GcraStep> gcra(const op::Take& take, std::int64_t arrival_us, Timestamp n
 inline bool exceeds(std::uint64_t limit, std::uint64_t before, std::uint64_t after) {
   return limit != 0 && after > limit && after > before;
 }
+
+// InvalidArgument if no page can have this limit.
+Result<> checkLimit(std::size_t limit);
+// The same for the limit of the query, if it has one.
+Result<> checkQuery(const Query& query);
 
 // The refusals that batch.h promises, worded once.
 Error fenced(const std::string& lease);

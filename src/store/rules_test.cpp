@@ -90,9 +90,20 @@ TEST(ExpiryTest, IsExactToTheMillisecond) {
 
 TEST(ExpiryTest, KeepingMeansTheLiveRecordsOwn) {
   const Expiry keep{.at = kNow + 1s, .keep_existing = true};
-  EXPECT_EQ(expiryOf(keep, true, std::nullopt), std::nullopt);
-  EXPECT_EQ(expiryOf(keep, true, kNow + 9s), kNow + 9s);
-  EXPECT_EQ(expiryOf(keep, false, std::nullopt), kNow + 1s);
+  EXPECT_EQ(expiryOf(keep, {true, std::nullopt}), std::nullopt);
+  EXPECT_EQ(expiryOf(keep, {true, kNow + 9s}), kNow + 9s);
+  EXPECT_EQ(expiryOf(keep, {}), kNow + 1s);
+}
+
+TEST(LimitTest, APageHasAtLeastOneItemAndNotTooMany) {
+  EXPECT_TRUE(checkLimit(1));
+  EXPECT_TRUE(checkLimit(kMaxPage));
+  for (const std::size_t wrong : {std::size_t{0}, kMaxPage + 1}) {
+    EXPECT_EQ(checkLimit(wrong).error().code(), Code::InvalidArgument);
+    EXPECT_EQ(checkQuery(query::ScanLog{.log = "l", .limit = wrong}).error().code(),
+              Code::InvalidArgument);
+  }
+  EXPECT_TRUE(checkQuery(query::GetUsage{"s"})) << "a query without a limit";
 }
 
 }  // namespace

@@ -48,6 +48,12 @@ struct Description {
   Durability durability = Durability::Memory;
 };
 
+// What a sweep() did.
+struct Swept {
+  std::uint64_t removed = 0;
+  bool more = false;  // the budget ended before all had been looked at since there was no more
+};
+
 // Ends a watch() when destroyed. After that the callback is not called, nor running, unless it was
 // the callback itself that destroyed it.
 class Watch {
@@ -90,12 +96,13 @@ class Store {
   // store and must not block or call back into the store.
   virtual std::unique_ptr<Watch> watch(Partition partition, std::function<void()> changed) = 0;
 
-  // Removes expired records and limiters that are full again, oldest first, for about `budget`. The
-  // number removed; 0 = nothing is left to do. A backend may let what has expired lie for some
+  // Removes expired records and limiters that are full again, oldest first, for about `budget`;
+  // goes on the next time where it had to stop. A backend may let what has expired lie for some
   // minutes. The server calls it now and then; reads never depend on it.
-  virtual Task<Result<std::uint64_t>> sweep(Millis budget) = 0;
+  virtual Task<Result<Swept>> sweep(Millis budget) = 0;
 
-  // Cheap proof that the store can be written: for health checks.
+  // Cheap proof that the store can be written: for health checks. Fails, with what commits fail
+  // with, while they do; InsufficientStorage until there is room for more than a little.
   virtual Task<Result<>> check() = 0;
 };
 

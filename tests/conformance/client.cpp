@@ -160,16 +160,19 @@ std::string Client::dump() {
   return out;
 }
 
-std::uint64_t Client::sweep(Millis budget) {
-  const auto removed = runner_.run(store_->sweep(budget));
-  if (!removed) throw std::runtime_error("not swept: " + removed.error().message());
-  return *removed;
+Swept Client::sweep(Millis budget) {
+  const auto swept = runner_.run(store_->sweep(budget));
+  if (!swept) throw std::runtime_error("not swept: " + swept.error().message());
+  return *swept;
 }
 
-std::uint64_t Client::sweepAll() {
+std::uint64_t Client::sweepAll(Millis budget) {
   std::uint64_t all = 0;
-  while (const std::uint64_t removed = sweep()) all += removed;
-  return all;
+  while (true) {
+    const Swept swept = sweep(budget);
+    all += swept.removed;
+    if (!swept.more) return all;
+  }
 }
 
 }  // namespace nimbus::store::conformance

@@ -170,9 +170,9 @@ class Client {
 
   // ---- the store
 
-  std::uint64_t sweep(Millis budget = Millis(1000));
+  Swept sweep(Millis budget = Millis(1000));
   // Until nothing is left; how many in all.
-  std::uint64_t sweepAll();
+  std::uint64_t sweepAll(Millis budget = Millis(1000));
   Result<> check() { return runner_.run(store_->check()); }
 
  private:

@@ -95,6 +95,22 @@ TEST_P(LimiterTest, SweepTakesFullLimitersAndNoOthers) {
   EXPECT_EQ(error(take("empty", 24h, 1)).code(), Code::RateLimited);
 }
 
+// However many that are not yet full a sweep has to pass before it finds one that is.
+TEST_P(LimiterTest, SweepIsNotDoneBeforeItHasSeenThemAll) {
+  Batch many;
+  for (int i = 0; i < 1000; ++i) {
+    many.operations.emplace_back(take("a" + std::to_string(i), 24h, 1));
+  }
+  many.operations.emplace_back(take("z", 1ms, 5));
+  for (const Millis budget : {Millis(1000), Millis(0)}) {
+    SCOPED_TRACE(budget.count());
+    Client client = clientOf(Partition("session", {"cart", std::to_string(budget.count())}));
+    client.applied(many);
+    advance(1ms + kSweptBy);
+    EXPECT_EQ(client.sweepAll(budget), 1U);
+  }
+}
+
 TEST_P(LimiterTest, OutlivesTheStore) {
   commit(take("l", 100ms, 1));
   if (!reopen()) return;

@@ -6,8 +6,10 @@
 // to two records, a log and a queue. Whatever a crash leaves, all four must agree.
 //
 // Lines: "open" once, "ack P N" when N of producer P is durable, "err P N CODE OUTCOME" when it was
-// not; N is then tried again. Lines are written whole and at once, so what was printed before a
-// kill was printed.
+// not; N is then tried again. "check ok" or "check CODE" when the answer of the store's check has
+// changed. Lines are written whole and at once, so what was printed before a kill was printed.
+//
+// Checkpoints are frequent, so that a fault has a chance to fall into one.
 
 #include "base/clock.h"
 #include "crash_layout.h"
@@ -74,6 +76,19 @@ Task<> produce(store::Store& store, int producer) {
   }
 }
 
+// What a server's readiness goes by.
+Task<> check(store::Store& store) {
+  asio::steady_timer pause(co_await asio::this_coro::executor);
+  for (std::string last;;) {
+    const auto writable = co_await store.check();
+    std::string now(writable ? "ok" : codeName(writable.error().code()));
+    if (now != last) say(fmt::format("check {}\n", now));
+    last = std::move(now);
+    pause.expires_after(std::chrono::milliseconds(100));
+    co_await pause.async_wait(asio::use_awaitable);
+  }
+}
+
 store::sqlite::Synchronous synchronous(const std::string& name) {
   if (name == "off") return store::sqlite::Synchronous::Off;
   if (name == "normal") return store::sqlite::Synchronous::Normal;
@@ -85,6 +100,7 @@ int run(const std::vector<std::string>& args) {
   store::sqlite::Options options;
   options.path = args[0];
   options.synchronous = synchronous(args[3]);
+  options.writer.checkpoint_after_frames = 50;
   auto store = store::sqlite::SqliteStore::open(std::move(options), clock);
   if (!store) {
     fmt::print(stderr, "{}\n", store.error().message());
@@ -96,6 +112,7 @@ int run(const std::vector<std::string>& args) {
   for (int i = 0; i < std::stoi(args[2]); ++i) {
     asio::co_spawn(io, produce(**store, first + i), asio::detached);
   }
+  asio::co_spawn(io, check(**store), asio::detached);
   io.run();
   return 0;
 }

@@ -13,15 +13,16 @@ READER = str((BUILD / "tests/faults/crash_reader").resolve())
 
 
 class Writer:
-    """A crash_writer and the ledger of what it said."""
+    """A crash_writer and the ledger of what it said. `before`: what its database holds already."""
 
     running = []  # those whose end nobody has waited for yet
 
-    def __init__(self, database, producers=8, first=0, synchronous="full", prefix=()):
+    def __init__(self, database, producers=8, first=0, synchronous="full", prefix=(), before={}):
         self.producers = range(first, first + producers)
-        self.acknowledged = dict.fromkeys(self.producers, 0)
+        self.acknowledged = {p: before.get(p, 0) for p in self.producers}
         self.errors = []
         self.acks = 0
+        self.check = None  # what the store's check answered last: "ok" or a code
         self._changed = threading.Condition()
         command = [*prefix, WRITER, str(database), str(first), str(producers), synchronous]
         # A group of its own: whoever runs it (strace) is killed together with it.
@@ -38,11 +39,13 @@ class Writer:
             with self._changed:
                 if words[0] == "ack":
                     producer, number = int(words[1]), int(words[2])
-                    assert number == self.acknowledged[producer] + 1 or self.acknowledged[producer] == 0
+                    assert number == self.acknowledged[producer] + 1
                     self.acknowledged[producer] = number
                     self.acks += 1
                 elif words[0] == "err":
                     self.errors.append((words[3], words[4]))
+                elif words[0] == "check":
+                    self.check = words[1]
                 self._changed.notify_all()
 
     def wait_for(self, condition, seconds=30):
@@ -81,15 +84,24 @@ def last_numbers(database, producers):
     return {int(p): int(n) for p, n in (line.split() for line in done.stdout.splitlines())}
 
 
+def was_checkpointed(database):
+    """Whether the write-ahead log was ever copied back: until then the database is one page."""
+    return database.stat().st_size > 4096
+
+
 def lost(acknowledged, stored):
     """How many acknowledged commits are not there."""
     return sum(max(0, acknowledged[p] - stored[p]) for p in acknowledged)
 
 
 def check_nothing_lost(database, *writers):
+    """What is stored, by producer; it is what was acknowledged, or at most one more of each."""
+    all_stored = {}
     for writer in writers:
         stored = last_numbers(database, writer.producers)
         assert lost(writer.acknowledged, stored) == 0, f"acknowledged {writer.acknowledged}, stored {stored}"
         for producer, number in writer.acknowledged.items():
             # One further commit may have been under way; it may have become durable unsaid.
             assert stored[producer] <= number + 1
+        all_stored |= stored
+    return all_stored

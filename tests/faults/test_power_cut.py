@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from store_process import Writer, last_numbers, lost
+from store_process import Writer, last_numbers, lost, was_checkpointed
 
 
 def run(*command):
@@ -58,7 +58,8 @@ def copy_of(image, copy):
 
 
 def cut_power(disk, tmp_path, synchronous, acks):
-    """Commits, cuts, recovers. (acknowledged, stored or None if the database cannot be read)"""
+    """Commits, cuts, recovers. (acknowledged, stored or None if the database cannot be read, whether
+    there was a checkpoint before the cut)"""
     shutil.rmtree(disk.mount / "data", ignore_errors=True)
     (disk.mount / "data").mkdir()
     run("sync", "-f", str(disk.mount))
@@ -70,26 +71,32 @@ def cut_power(disk, tmp_path, synchronous, acks):
     # What it said before it was frozen is what a client knew when the power went; what came out of
     # the pipe later was said before, too.
     after = Disk(tmp_path / "copy.img", tmp_path / "after")
+    database = after.mount / "data" / "nimbus.db"
     try:
-        stored = last_numbers(after.mount / "data" / "nimbus.db", writer.producers)
+        checkpointed = database.exists() and was_checkpointed(database)
+        stored = last_numbers(database, writer.producers)
     except AssertionError:
         stored = None
     finally:
         after.unmount()
-    return writer.acknowledged, stored
+    return writer.acknowledged, stored, checkpointed
 
 
 def test_power_cuts_lose_nothing_that_was_acknowledged(disk, tmp_path, tries):
     total = 0
-    for cut in range(tries(20, 200)):
-        acknowledged, stored = cut_power(disk, tmp_path, "full", acks=50 + 97 * cut % 1500)
+    behind_checkpoints = 0
+    cuts = tries(20, 200)
+    for cut in range(cuts):
+        acknowledged, stored, checkpointed = cut_power(disk, tmp_path, "full", acks=50 + 97 * cut % 1500)
         assert stored is not None, f"cut {cut}: the database cannot be read"
         assert lost(acknowledged, stored) == 0, f"cut {cut}: acknowledged {acknowledged}, stored {stored}"
         total += sum(acknowledged.values())
-    print(f"{total} commits acknowledged, none lost")
+        behind_checkpoints += checkpointed
+    print(f"{total} commits acknowledged, none lost; {behind_checkpoints} of {cuts} cuts came after a checkpoint")
+    assert behind_checkpoints > cuts / 2
 
 
 def test_the_method_sees_loss_where_nothing_is_synced(disk, tmp_path):
     """Proves that the test above can fail."""
-    acknowledged, stored = cut_power(disk, tmp_path, "off", acks=500)
+    acknowledged, stored, _ = cut_power(disk, tmp_path, "off", acks=500)
     assert stored is None or lost(acknowledged, stored) > 0

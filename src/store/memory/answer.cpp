@@ -1,8 +1,6 @@
 #include "store/memory/partition_data.h"
 #include "store/rules.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -135,20 +133,6 @@ class Answers {
 };
 
 }  // namespace
-
-Result<> checkLimit(std::size_t limit) {
-  if (limit >= 1 && limit <= kMaxPage) return {};
-  return Error(Code::InvalidArgument,
-               fmt::format("a page has 1 to {} items, not {}", kMaxPage, limit));
-}
-
-Result<> checkQuery(const Query& query) {
-  const auto check = [](const auto& q) -> Result<> {
-    if constexpr (requires { q.limit; }) return checkLimit(q.limit);
-    return {};
-  };
-  return std::visit(check, query);
-}
 
 Answer answer(const PartitionData& data, const Query& query, Timestamp now) {
   return std::visit(Answers(data, now), query);

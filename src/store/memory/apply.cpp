@@ -185,7 +185,7 @@ class Apply {
     StoredRecord& record = place->second;
     const bool exists = !created && isLive(record.expires_at, now_);
     record.version = (created ? space.floor : record.version) + 1;
-    record.expires_at = expiryOf(expiry, exists, record.expires_at);
+    record.expires_at = expiryOf(expiry, {exists, record.expires_at});
     record.updated_at = now_;
     return record;
   }

@@ -129,8 +129,7 @@ class Check {
     return found->value;
   }
   static std::optional<Timestamp> expiryAfter(const Expiry& expiry, const StoredRecord* found) {
-    return found != nullptr ? expiryOf(expiry, true, found->expires_at)
-                            : expiryOf(expiry, false, std::nullopt);
+    return found != nullptr ? expiryOf(expiry, {true, found->expires_at}) : expiryOf(expiry, {});
   }
 
   Usage usageAfter(const std::string& space, const Usage& before) const {

@@ -1,6 +1,7 @@
 #include "store/memory/memory_store.h"
 
 #include "store/memory/partition_data.h"
+#include "store/rules.h"
 #include "store/watchers.h"
 
 #include <map>
@@ -105,12 +106,12 @@ std::unique_ptr<Watch> MemoryStore::watch(Partition partition, std::function<voi
 }
 
 // All at once: what is in memory is swept sooner than a budget could be looked at.
-Task<Result<std::uint64_t>> MemoryStore::sweep(Millis /*budget*/) {
+Task<Result<Swept>> MemoryStore::sweep(Millis /*budget*/) {
   const std::lock_guard lock(state_->mutex);
   const Timestamp now = state_->clock.now();
-  std::uint64_t removed = 0;
-  for (auto& [name, data] : state_->partitions) removed += memory::sweep(data, now);
-  co_return removed;
+  Swept swept;
+  for (auto& [name, data] : state_->partitions) swept.removed += memory::sweep(data, now);
+  co_return swept;
 }
 
 Task<Result<>> MemoryStore::check() {

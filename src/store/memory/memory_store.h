@@ -25,7 +25,7 @@ class MemoryStore final : public Store {
   Task<Result<DirectoryPage>> readDirectory(std::string directory, std::string after,
                                             std::string prefix, std::size_t limit) override;
   std::unique_ptr<Watch> watch(Partition partition, std::function<void()> changed) override;
-  Task<Result<std::uint64_t>> sweep(Millis budget) override;
+  Task<Result<Swept>> sweep(Millis budget) override;
   Task<Result<>> check() override;
 
  private:

@@ -94,9 +94,7 @@ Result<> check(const PartitionData& data, const std::optional<Fence>& fence, con
 // The batch was checked, against this data and at this time.
 Applied apply(PartitionData& data, const Batch& batch, Timestamp now);
 
-// InvalidArgument if no page can have this limit.
-Result<> checkLimit(std::size_t limit);
-Result<> checkQuery(const Query& query);
+// The query has been checked.
 Answer answer(const PartitionData& data, const Query& query, Timestamp now);
 
 // Removes expired records and full limiters; how many.

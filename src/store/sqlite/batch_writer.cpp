@@ -31,7 +31,7 @@ struct BatchWriter::Load {
 
   Loaded operator()(const op::Put& o) const {
     NIMBUS_TRY(RecordBefore before, writer.records_.loadForChange(o.space, o.key, Values::Omit));
-    const auto expires_at = expiryOf(o.expiry, before.live, before.expires_at);
+    const auto expires_at = expiryOf(o.expiry, {before.live, before.expires_at});
     writer.records_.plan(o.space, before, After{o.value.size(), expires_at});
     return Before(std::move(before));
   }
@@ -48,7 +48,7 @@ struct BatchWriter::Load {
     NIMBUS_TRY(RecordBefore before, writer.records_.loadForChange(o.space, o.key, Values::Include));
     // What cannot be added will be refused; it changes nothing.
     if (const auto sum = sumOf(o, before); sum) {
-      const auto expires_at = expiryOf(o.expiry, before.live, before.expires_at);
+      const auto expires_at = expiryOf(o.expiry, {before.live, before.expires_at});
       writer.records_.plan(o.space, before, After{std::to_string(*sum).size(), expires_at});
     }
     return Before(std::move(before));
@@ -228,7 +228,7 @@ struct BatchWriter::Write {
   }
 
   Written operator()(const op::Put& o) const {
-    const auto expires_at = expiryOf(o.expiry, record().live, record().expires_at);
+    const auto expires_at = expiryOf(o.expiry, {record().live, record().expires_at});
     return answer(writer.records_.write(o.space, o.key, record(), o.value, expires_at));
   }
   Written operator()(const op::Erase& o) const {
@@ -239,7 +239,7 @@ struct BatchWriter::Write {
   }
   Written operator()(const op::Add& o) const {
     NIMBUS_TRY(const std::int64_t sum, sumOf(o, record()));
-    const auto expires_at = expiryOf(o.expiry, record().live, record().expires_at);
+    const auto expires_at = expiryOf(o.expiry, {record().live, record().expires_at});
     NIMBUS_TRY(const RecordWritten written,
                writer.records_.write(o.space, o.key, record(), std::to_string(sum), expires_at));
     return OperationResult(Added{sum, written.version, written.expires_at});
@@ -363,10 +363,10 @@ Result<> BatchWriter::dropPartition() {
   return {};
 }
 
-Result<std::uint64_t> BatchWriter::sweep(Timestamp now, std::uint64_t limit) {
+Result<BatchWriter::SweepStep> BatchWriter::sweep(Timestamp now, std::uint64_t limit) {
   NIMBUS_TRY(const std::uint64_t records, records_.sweep(now, limit));
-  NIMBUS_TRY(const std::uint64_t limiters, limiters_.sweep(now, limit));
-  return records + limiters;
+  NIMBUS_TRY(const LimiterTable::Step limiters, limiters_.sweep(now, limit));
+  return SweepStep{records + limiters.removed, records == limit || !limiters.all_round};
 }
 
 }  // namespace nimbus::store::sqlite

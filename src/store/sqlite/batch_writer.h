@@ -31,8 +31,12 @@ class BatchWriter {
   Result<Applied> apply(const Partition& partition, const std::optional<Fence>& fence,
                         const Batch& batch, Timestamp now);
 
-  // Removes up to `limit` of what has expired, of each kind. The number removed.
-  Result<std::uint64_t> sweep(Timestamp now, std::uint64_t limit);
+  // Removes up to `limit` of the records that have expired, and goes one step around the limiters.
+  struct SweepStep {
+    std::uint64_t removed = 0;
+    bool more = false;  // records that have expired, or limiters not looked at in this round
+  };
+  Result<SweepStep> sweep(Timestamp now, std::uint64_t limit);
 
  private:
   // What an operation is about, as it was before the batch.

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace nimbus::store::sqlite {
 namespace {
 
 // How long SQLite itself waits for a lock. Our writers queue at the turnstile and never meet here;
-// this is for foreign tools and for recovery.
-constexpr int kBusyTimeoutMs = 5000;
+// this is for foreign tools and for recovery. Callers are promised an answer within 5 s.
+constexpr Millis kBusyTimeout(3000);
 
 // The field that marks errors of SQLite.
 constexpr std::string_view kCodeField = "sqlite_code";
@@ -39,6 +40,7 @@ Error lastError(sqlite3* handle, std::string_view doing) {
         return Code::InsufficientStorage;
       case SQLITE_BUSY:
       case SQLITE_LOCKED:
+      case SQLITE_PROTOCOL:
       case SQLITE_NOMEM:
       case SQLITE_INTERRUPT:
         return Code::Unavailable;
@@ -67,7 +69,15 @@ bool isFatal(const Error& error) {
 }
 
 Error forCallers(const Error& error, Outcome outcome) {
-  return {error.code(), error.message(), outcome};
+  if (!isDatabaseError(error)) return {error.code(), error.message(), outcome};
+  switch (error.code()) {
+    case Code::InsufficientStorage:
+      return {error.code(), "the disk that holds the data is full", outcome};
+    case Code::Unavailable:
+      return {error.code(), "the database is locked, or there is too little memory", outcome};
+    default:
+      return {error.code(), "the database failed; the server's log says how", outcome};
+  }
 }
 
 Result<Connection> Connection::open(const std::filesystem::path& path, Mode mode) {
@@ -83,7 +93,7 @@ Result<Connection> Connection::open(const std::filesystem::path& path, Mode mode
                  fmt::format("cannot open {}: {}", path.string(),
                              raw != nullptr ? sqlite3_errmsg(raw) : sqlite3_errstr(code)));
   }
-  sqlite3_busy_timeout(raw, kBusyTimeoutMs);
+  connection.setBusyTimeout(kBusyTimeout);
   // Only the writer checkpoints, when it chooses to: a checkpoint in another connection, or by
   // whoever happens to close last, could run beside a writer of another process.
   sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
@@ -120,25 +130,31 @@ Result<std::string> Connection::text(const char* sql) {
   return std::string(rows.bytes(0));
 }
 
-Result<std::uint64_t> Connection::checkpoint(Checkpoint how) {
+void Connection::setBusyTimeout(Millis time) {
+  sqlite3_busy_timeout(handle(), static_cast<int>(time.count()));
+}
+
+Result<Connection::Checkpointed> Connection::checkpoint(Checkpoint how) {
   int in_log = 0;
   int copied = 0;
   const int mode =
       how == Checkpoint::Truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
   const int code = sqlite3_wal_checkpoint_v2(handle(), nullptr, mode, &in_log, &copied);
-  if (code == SQLITE_OK || (code & 0xFF) == SQLITE_BUSY) {
-    // -1 means that there is no WAL yet.
-    return in_log > copied ? static_cast<std::uint64_t>(in_log - copied) : 0U;
-  }
-  return lastError(handle(), "checkpoint");
+  const bool hindered = (code & 0xFF) == SQLITE_BUSY;
+  if (code != SQLITE_OK && !hindered) return lastError(handle(), "checkpoint");
+  // -1 means that there is no WAL yet.
+  const int left = std::max(0, in_log - copied);
+  return Checkpointed{static_cast<std::uint64_t>(left), hindered};
 }
 
-void Connection::countWalFrames(std::uint64_t& frames) {
-  const auto count = [](void* counter, sqlite3*, const char*, int in_log) {
-    *static_cast<std::uint64_t*>(counter) = static_cast<std::uint64_t>(in_log);
+void Connection::follow(Wal& wal) {
+  const auto note = [](void* followed, sqlite3*, const char*, int frames) {
+    Wal& wal = *static_cast<Wal*>(followed);
+    wal.frames = static_cast<std::uint64_t>(frames);
+    ++wal.transactions;
     return SQLITE_OK;
   };
-  sqlite3_wal_hook(handle(), count, &frames);
+  sqlite3_wal_hook(handle(), note, &wal);
 }
 
 bool Connection::inTransaction() const {

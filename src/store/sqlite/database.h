@@ -33,13 +33,26 @@ class Connection {
   Result<std::int64_t> integer(const char* sql);
   Result<std::string> text(const char* sql);
 
-  // Copies what is in the WAL into the database, as far as readers permit, and starts the WAL anew
-  // if none stands in the way. Frames still in the WAL afterwards.
-  enum class Checkpoint { Passive, Truncate };
-  Result<std::uint64_t> checkpoint(Checkpoint how);
+  // How long SQLite waits for a lock before it answers Unavailable; 0 = not at all.
+  void setBusyTimeout(Millis time);
 
-  // Keeps `frames` at the length of the WAL, as of the connection's last commit.
-  void countWalFrames(std::uint64_t& frames);
+  // Copies what is in the WAL into the database, as far as readers permit. Passive waits for
+  // nobody, and leaves it to the next transaction to start the WAL anew if none stands in the way.
+  // Truncate waits for readers, up to the busy timeout, and starts it anew itself.
+  enum class Checkpoint { Passive, Truncate };
+  struct Checkpointed {
+    std::uint64_t frames_left = 0;  // not copied
+    bool hindered = false;          // by others, who read or checkpoint
+  };
+  Result<Checkpointed> checkpoint(Checkpoint how);
+
+  // The write-ahead log, as of the last transaction of this connection that wrote.
+  struct Wal {
+    std::uint64_t frames = 0;        // its length in pages
+    std::uint64_t transactions = 0;  // that this connection has written
+  };
+  // Keeps `wal` up to date; it must outlive the connection.
+  void follow(Wal& wal);
 
   bool inTransaction() const;
 
@@ -65,7 +78,7 @@ bool isDatabaseError(const Error& error);
 // write or fsync, a file that is damaged. The only safe way on is a new start.
 bool isFatal(const Error& error);
 
-// The error as callers may see it, without what only this folder understands.
+// The error as callers may see it: what it means for them, and no SQL. The rest is for the log.
 Error forCallers(const Error& error, Outcome outcome);
 
 // Bound as text instead of a blob. What an index begins with is text: SQLite compares that by a

@@ -33,10 +33,11 @@ Result<> LimiterTable::dropPartition(std::string_view partition) {
   return {};
 }
 
-Result<std::uint64_t> LimiterTable::sweep(Timestamp now, std::uint64_t limit) {
+Result<LimiterTable::Step> LimiterTable::sweep(Timestamp now, std::uint64_t limit) {
   const auto now_us =
       std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
   std::vector<std::pair<std::string, std::string>> full;
+  Step step;
   std::uint64_t seen = 0;
   {
     auto rows = walk_.query(Text{after_partition_}, std::string_view(after_name_), limit);
@@ -51,14 +52,16 @@ Result<std::uint64_t> LimiterTable::sweep(Timestamp now, std::uint64_t limit) {
       if (rows.integer(2) <= now_us) full.emplace_back(last_partition, last_name);
     }
     // At the end the walk begins anew.
-    if (seen < limit) last_partition = last_name = std::string();
+    step.all_round = seen < limit;
+    if (step.all_round) last_partition = last_name = std::string();
     after_partition_ = std::move(last_partition);
     after_name_ = std::move(last_name);
   }
   for (const auto& [partition, name] : full) {
     NIMBUS_CHECK(remove_.run(Text{partition}, std::string_view(name)));
   }
-  return full.size();
+  step.removed = full.size();
+  return step;
 }
 
 }  // namespace nimbus::store::sqlite

@@ -19,9 +19,14 @@ class LimiterTable {
   Result<> save(std::string_view partition, std::string_view limiter, std::int64_t arrival_us);
   Result<> dropPartition(std::string_view partition);
 
-  // Looks at up to `limit` limiters, beginning where it stopped last, and removes those that are
-  // full again. The number removed. An index would cost every request; a walk costs none.
-  Result<std::uint64_t> sweep(Timestamp now, std::uint64_t limit);
+  // One step of a walk around the table: looks at up to `limit` limiters, beginning where the last
+  // step stopped, and removes those that are full again. An index would cost every request; a walk
+  // costs none.
+  struct Step {
+    std::uint64_t removed = 0;
+    bool all_round = false;  // the step came to the end; the next begins a new round
+  };
+  Result<Step> sweep(Timestamp now, std::uint64_t limit);
 
  private:
   Statement load_;

@@ -6,15 +6,11 @@
 #include <limits>
 
 namespace nimbus::store::sqlite {
-namespace {
 
-// Seqs are unsigned in the port and signed in SQLite; "to the end" must not become -1.
 std::int64_t clamped(Seq seq) {
   return static_cast<std::int64_t>(
       std::min<Seq>(seq, static_cast<Seq>(std::numeric_limits<std::int64_t>::max())));
 }
-
-}  // namespace
 
 std::string packTerms(const std::vector<Term>& terms) {
   std::string packed;

@@ -23,6 +23,9 @@ struct EntryBefore {
   std::string terms;  // packed
 };
 
+// Seqs are unsigned in the port and signed in SQLite; "to the end" must not become -1.
+std::int64_t clamped(Seq seq);
+
 std::string packTerms(const std::vector<Term>& terms);
 std::vector<Term> unpackTerms(std::string_view packed);
 

@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::int64_t kNoEnd = std::numeric_limits<std::int64_t>::max();
 
-std::int64_t clamped(Seq seq) {
-  return static_cast<std::int64_t>(std::min<Seq>(seq, static_cast<Seq>(kNoEnd)));
-}
-
 // The keys after `after` that begin with `prefix` are those from lower on and below upper.
 struct KeyRange {
   std::string lower;
@@ -56,6 +52,18 @@ Result<std::optional<T>> collectOne(Statement::Rows rows, Read read) {
   if (!found) return std::optional<T>();
   return std::optional<T>(read(rows));
 }
+
+// Ends a transaction that has only read, however it is left. There is nothing that could fail.
+class EndOfSnapshot {
+ public:
+  explicit EndOfSnapshot(Connection& connection) : connection_(connection) {}
+  ~EndOfSnapshot() { static_cast<void>(connection_.execute("END")); }
+  EndOfSnapshot(const EndOfSnapshot&) = delete;
+  EndOfSnapshot& operator=(const EndOfSnapshot&) = delete;
+
+ private:
+  Connection& connection_;
+};
 
 Entry readEntry(const Statement::Rows& rows) {
   return {.seq = rows.unsignedInteger(0),
@@ -295,9 +303,8 @@ Result<std::vector<Answer>> Reader::read(std::string_view partition,
                                          const std::vector<Query>& queries, Timestamp now) {
   // The transaction is the snapshot: a question about a log alone takes two statements.
   NIMBUS_CHECK(connection_.execute("BEGIN"));
-  auto answers = answerAll(partition, queries, now);
-  if (auto ended = connection_.execute("END"); !ended && answers) return std::move(ended).error();
-  return answers;
+  const EndOfSnapshot end(connection_);
+  return answerAll(partition, queries, now);
 }
 
 Result<std::vector<Answer>> Reader::answerAll(std::string_view partition,

@@ -30,9 +30,9 @@ RecordTable::RecordTable(Connection& connection, Millis sweep_grain)
                    "SELECT count(*), coalesce(sum(length(value)), 0) FROM record"
                    " WHERE partition=?1 AND space=?2 AND key>x''"
                    " AND (expires_at IS NULL OR expires_at>?3)"),
-      all_totals_(connection,
-                  "SELECT coalesce(max(version), 0) FROM record"
-                  " WHERE partition=?1 AND space=?2 AND key>x''"),
+      highest_version_(connection,
+                       "SELECT coalesce(max(version), 0) FROM record"
+                       " WHERE partition=?1 AND space=?2 AND key>x''"),
       put_(connection,
            "INSERT OR REPLACE INTO record(partition, space, key, version, expires_at, updated_at,"
            " sweep_at, value) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"),
@@ -125,7 +125,7 @@ Result<> RecordTable::loadCleared(std::string_view space_name) {
   Space& space = this->space(space_name);
   NIMBUS_CHECK(loadHeader(space));
   NIMBUS_TRY(space.cleared_live, liveTotals(space_name));
-  auto rows = all_totals_.query(partition_, space_name);
+  auto rows = highest_version_.query(partition_, space_name);
   NIMBUS_CHECK(rows.next());
   space.cleared_floor = std::max(space.floor, rows.unsignedInteger(0));
   space.cleared = true;

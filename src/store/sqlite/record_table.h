@@ -118,7 +118,7 @@ class RecordTable {
   Statement load_with_value_;
   Statement load_header_;
   Statement live_totals_;
-  Statement all_totals_;
+  Statement highest_version_;
   Statement put_;
   Statement touch_;
   Statement erase_;

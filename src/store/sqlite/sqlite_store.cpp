@@ -4,31 +4,17 @@
 #include "base/one_shot.h"
 #include "store/rules.h"
 #include "store/sqlite/filesystem.h"
-#include "store/sqlite/reader.h"
 #include "store/sqlite/schema.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <mutex>
 #include <utility>
 
 namespace nimbus::store::sqlite {
 
-namespace asio = boost::asio;
-
 namespace {
-
-// EX_IOERR: tells a supervisor that the disk, not the program, is at fault.
-constexpr int kExitDisk = 74;
-
-void endProcess(const Error&) {
-  std::_Exit(kExitDisk);
-}
 
 std::string_view pragmaValue(Synchronous synchronous) {
   switch (synchronous) {
@@ -87,98 +73,41 @@ class SweepTask final : public WriterTask {
   static constexpr std::uint64_t kSlice = 256;
 
   Result<> apply(BatchWriter& writer, Timestamp now) override {
-    NIMBUS_TRY(removed_, writer.sweep(now, kSlice));
+    NIMBUS_TRY(step_, writer.sweep(now, kSlice));
     return {};
   }
   void finish(const Result<>& durable) override {
     if (durable) {
-      done.set(removed_);
+      done.set(step_);
     } else {
       done.set(durable.error());
     }
   }
 
-  OneShot<Result<std::uint64_t>> done;
+  OneShot<Result<BatchWriter::SweepStep>> done;
 
  private:
-  std::uint64_t removed_ = 0;
+  BatchWriter::SweepStep step_;
 };
 
-// Changes nothing, but takes a turn at writing.
-class CheckTask final : public WriterTask {
- public:
-  Result<> apply(BatchWriter&, Timestamp) override { return {}; }
-  void finish(const Result<>& durable) override { done.set(durable); }
-
-  OneShot<Result<>> done;
-};
-
-Result<> checkLimit(std::size_t limit) {
-  if (limit >= 1 && limit <= kMaxPage) return {};
-  return Error(Code::InvalidArgument, fmt::format("a limit must be 1 to {}", kMaxPage));
-}
-
-Result<> checkLimits(const std::vector<Query>& queries) {
-  const auto check = [](const auto& query) -> Result<> {
-    if constexpr (requires { query.limit; }) return checkLimit(query.limit);
-    return {};
-  };
-  for (const Query& query : queries) NIMBUS_CHECK(std::visit(check, query));
-  return {};
+// Opening may recover a WAL that a crash left behind, and may change the schema: one at a time.
+// Whoever waits for it at the start of a server wants to know what for.
+Result<Turnstile::Pass> takeTurn(Turnstile& turnstile, const std::filesystem::path& path,
+                                 Millis timeout) {
+  constexpr Millis kSilence(1000);
+  const Millis silence = std::min(kSilence, timeout);
+  if (auto pass = turnstile.enter(silence); pass) return *std::move(pass);
+  log::warn("waiting for another process that has the store",
+            {{"turnstile", path.string()}, {"at_most_ms", timeout.count()}});
+  if (auto pass = turnstile.enter(timeout - silence); pass) return *std::move(pass);
+  return Error(
+      Code::Unavailable,
+      fmt::format("another process has had the store for {} s and does not let go of it; "
+                  "it may be frozen ('fuser {}' names who has it open)",
+                  std::chrono::round<std::chrono::seconds>(timeout).count(), path.string()));
 }
 
 }  // namespace
-
-// Threads that may wait for the disk, so that those of the server need not.
-class SqliteStore::Readers {
- public:
-  static Result<std::unique_ptr<Readers>> open(const std::filesystem::path& path,
-                                               std::size_t count) {
-    auto readers = std::unique_ptr<Readers>(new Readers(count));
-    for (std::size_t i = 0; i < count; ++i) {
-      NIMBUS_TRY(auto reader, Reader::open(path));
-      readers->idle_.push_back(std::move(reader));
-    }
-    return readers;
-  }
-  ~Readers() { threads_.join(); }
-  Readers(const Readers&) = delete;
-  Readers& operator=(const Readers&) = delete;
-
-  // Runs `ask(reader)` on a reader's thread. Whatever `ask` refers to must outlive the task.
-  template <typename Ask>
-  auto with(Ask ask) -> Task<std::invoke_result_t<Ask, Reader&>> {
-    auto work = run(std::move(ask));
-    co_return co_await asio::co_spawn(threads_, std::move(work), asio::use_awaitable);
-  }
-
- private:
-  explicit Readers(std::size_t count) : threads_(count) {}
-
-  template <typename Ask>
-  auto run(Ask ask) -> Task<std::invoke_result_t<Ask, Reader&>> {
-    auto reader = borrow();
-    auto answer = ask(*reader);
-    giveBack(std::move(reader));
-    co_return answer;
-  }
-
-  // There are as many readers as threads: one is always idle when a thread asks.
-  std::unique_ptr<Reader> borrow() {
-    const std::lock_guard lock(mutex_);
-    auto reader = std::move(idle_.back());
-    idle_.pop_back();
-    return reader;
-  }
-  void giveBack(std::unique_ptr<Reader> reader) {
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(reader));
-  }
-
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Reader>> idle_;  // guarded by mutex_
-  asio::thread_pool threads_;
-};
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(Options options, const Clock& clock) {
   options.path = std::filesystem::absolute(options.path);
@@ -186,10 +115,8 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(Options options, const Cl
   std::filesystem::path turnstile_path = options.path;
   turnstile_path += "-turnstile";
   NIMBUS_TRY(Turnstile turnstile, Turnstile::open(turnstile_path));
-  if (!options.writer.fail_stop) options.writer.fail_stop = endProcess;
-
-  // Opening may recover a WAL that a crash left behind, and may change the schema: one at a time.
-  auto pass = std::optional(turnstile.enter());
+  NIMBUS_TRY(auto turn, takeTurn(turnstile, turnstile_path, options.open_timeout));
+  auto pass = std::optional(std::move(turn));
   NIMBUS_TRY(Connection connection, Connection::open(options.path, Connection::Mode::ReadWrite));
   NIMBUS_TRY(const std::string journal, connection.text("PRAGMA journal_mode=WAL"));
   if (journal != "wal") {
@@ -203,19 +130,20 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(Options options, const Cl
   // The default of 2 MiB would read a busy server's pages again and again.
   NIMBUS_CHECK(connection.execute("PRAGMA cache_size=-65536"));
   NIMBUS_CHECK(prepareSchema(connection));
-  NIMBUS_TRY(auto readers, Readers::open(options.path, options.readers));
-  pass.reset();
+  NIMBUS_TRY(auto readers,
+             ReaderPool::open(options.path, options.readers, FailStop(options.fail_stop)));
+  pass.reset();  // the writer has the same turnstile, and takes turns of its own
   return std::unique_ptr<SqliteStore>(new SqliteStore(options, clock, std::move(connection),
                                                       std::move(turnstile), std::move(readers)));
 }
 
 SqliteStore::SqliteStore(const Options& options, const Clock& clock, Connection writer_connection,
-                         Turnstile turnstile, std::unique_ptr<Readers> readers)
+                         Turnstile turnstile, std::unique_ptr<ReaderPool> readers)
     : clock_(clock),
       synchronous_(options.synchronous),
       readers_(std::move(readers)),
-      writer_(std::move(writer_connection), std::move(turnstile), clock, watchers_,
-              options.writer) {}
+      writer_(std::move(writer_connection), std::move(turnstile), clock_, watchers_,
+              FailStop(options.fail_stop), options.writer) {}
 
 SqliteStore::~SqliteStore() = default;
 
@@ -242,7 +170,7 @@ PendingCommit SqliteStore::commit(Partition partition, std::optional<Fence> fenc
 
 Task<Result<std::vector<Answer>>> SqliteStore::read(Partition partition,
                                                     std::vector<Query> queries) {
-  NIMBUS_CO_CHECK(checkLimits(queries));
+  for (const Query& query : queries) NIMBUS_CO_CHECK(checkQuery(query));
   auto ask = [&](Reader& reader) { return reader.read(partition.name(), queries, clock_.now()); };
   co_return co_await readers_->with(ask);
 }
@@ -260,23 +188,24 @@ std::unique_ptr<Watch> SqliteStore::watch(Partition partition, std::function<voi
   return watch;
 }
 
-Task<Result<std::uint64_t>> SqliteStore::sweep(Millis budget) {
+Task<Result<Swept>> SqliteStore::sweep(Millis budget) {
   const auto start = std::chrono::steady_clock::now();
-  std::uint64_t total = 0;
+  Swept swept;
   while (true) {
     const auto slice = std::make_shared<SweepTask>();
     writer_.submit(slice);
-    NIMBUS_CO_TRY(const std::uint64_t removed, co_await slice->done.wait());
-    total += removed;
+    NIMBUS_CO_TRY(const auto step, co_await slice->done.wait());
+    swept.removed += step.removed;
+    swept.more = step.more;
     const bool spent = std::chrono::steady_clock::now() - start >= budget;
-    if (removed == 0 || spent) co_return total;
+    if (!swept.more || spent) co_return swept;
   }
 }
 
 Task<Result<>> SqliteStore::check() {
-  const auto task = std::make_shared<CheckTask>();
-  writer_.submit(task);
-  co_return co_await task->done.wait();
+  const auto check = std::make_shared<WriterCheck>();
+  writer_.submit(check);
+  co_return co_await check->done.wait();
 }
 
 WriterStatistics SqliteStore::statistics() const {

@@ -22,7 +22,9 @@ namespace {
 
 namespace asio = boost::asio;
 
+using namespace std::chrono_literals;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Shows a test the moment at which somebody asks for the time.
 class ObservedClock final : public Clock {
@@ -46,7 +48,27 @@ class SqliteStoreTest : public ::testing::Test {
     options.path = directory_.path() / "nimbus.db";
     return options;
   }
+  // For what happens when time is up.
+  Options impatient() const {
+    Options options = this->options();
+    options.open_timeout = 50ms;
+    options.writer.turn_timeout = 100ms;
+    options.writer.turn_retry_timeout = 10ms;
+    return options;
+  }
+  std::unique_ptr<SqliteStore> open(const Options& options) {
+    auto opened = SqliteStore::open(options, clock_);
+    EXPECT_TRUE(opened);
+    return *std::move(opened);
+  }
   Result<std::unique_ptr<SqliteStore>> open() { return SqliteStore::open(options(), clock_); }
+
+  // What another process has at its turn.
+  Turnstile turnstile() { return *Turnstile::open(directory_.path() / "nimbus.db-turnstile"); }
+
+  Connection foreignTool() {
+    return *Connection::open(options().path, Connection::Mode::ReadWrite);
+  }
 
   // A statement by somebody who is not us.
   void tamper(const char* sql) {
@@ -64,6 +86,15 @@ class SqliteStoreTest : public ::testing::Test {
     EXPECT_EQ(::fcntl(file, F_OFD_GETLK, &lock), 0);
     ::close(file);
     return lock.l_type != F_UNLCK;
+  }
+
+  Result<> put(SqliteStore& store, std::string key, std::string value = "v") {
+    auto pending =
+        store.commit(partition_, std::nullopt, putting(std::move(key), std::move(value)));
+    return finish(pending.durable());
+  }
+  std::optional<Record> get(SqliteStore& store, std::string key) {
+    return *finish(getRecord(store, partition_, "s", std::move(key)));
   }
 
   template <typename T>
@@ -143,19 +174,17 @@ TEST_F(SqliteStoreTest, ManyStoresMayOpenTheFileAtOnce) {
 TEST_F(SqliteStoreTest, CommitsThatPileUpShareATransaction) {
   auto store = *open();
   std::vector<PendingCommit> pending;
-  pending.reserve(1000);
   for (int i = 0; i < 1000; ++i) {
     pending.push_back(store->commit(partition_, std::nullopt, putting(std::to_string(i), "v")));
   }
   for (PendingCommit& commit : pending) EXPECT_TRUE(finish(commit.durable()));
   const WriterStatistics statistics = store->statistics();
-  EXPECT_EQ(statistics.tasks, 1000U);
+  EXPECT_EQ(statistics.commits, 1000U);
   EXPECT_LT(statistics.transactions, 500U);
 }
 
 TEST_F(SqliteStoreTest, CommitsThatWereBegunAreFinishedBeforeItCloses) {
   std::vector<PendingCommit> pending;
-  pending.reserve(100);
   {
     auto store = *open();
     for (int i = 0; i < 100; ++i) {
@@ -171,6 +200,7 @@ TEST_F(SqliteStoreTest, CommitsThatWereBegunAreFinishedBeforeItCloses) {
 
 TEST_F(SqliteStoreTest, TheLogIsCopiedBackBeforeItGrowsWithoutEnd) {
   Options small = options();
+  small.synchronous = Synchronous::Off;
   small.writer.checkpoint_after_frames = 50;
   auto store = *SqliteStore::open(small, clock_);
   for (int i = 0; i < 2000; ++i) {
@@ -194,19 +224,139 @@ TEST_F(SqliteStoreTest, AChangeByAnotherProcessIsNoticed) {
   EXPECT_EQ(changed.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
 }
 
+// ---- others who do not let go
+
 TEST_F(SqliteStoreTest, ALockHeldByAForeignToolIsUnavailableAndNotApplied) {
-  auto store = *open();
-  auto tool = *Connection::open(options().path, Connection::Mode::ReadWrite);
+  auto store = open(impatient());
+  auto tool = foreignTool();
   ASSERT_TRUE(tool.execute("BEGIN IMMEDIATE"));
-  auto pending = store->commit(partition_, std::nullopt, putting("k", "v"));
-  const auto durable = finish(pending.durable());
+  const auto durable = put(*store, "k");
   ASSERT_FALSE(durable);
   EXPECT_EQ(durable.error().code(), Code::Unavailable);
   EXPECT_EQ(durable.error().outcome(), Outcome::NotApplied);
   ASSERT_TRUE(tool.execute("ROLLBACK"));
+  EXPECT_TRUE(put(*store, "k"));
+}
 
-  auto again = store->commit(partition_, std::nullopt, putting("k", "v"));
-  EXPECT_TRUE(finish(again.durable()));
+TEST_F(SqliteStoreTest, AProcessThatKeepsItsTurnMakesCommitsUnavailableUntilItLetsGo) {
+  auto store = open(impatient());
+  Turnstile theirs = turnstile();
+  auto pass = theirs.enter(0ms);
+  ASSERT_TRUE(pass);
+  std::vector<PendingCommit> pending;
+  for (int i = 0; i < 100; ++i) {
+    pending.push_back(store->commit(partition_, std::nullopt, putting("k", "v")));
+  }
+  for (PendingCommit& commit : pending) {
+    const auto durable = finish(commit.durable());
+    ASSERT_FALSE(durable);
+    EXPECT_EQ(durable.error().code(), Code::Unavailable);
+    EXPECT_EQ(durable.error().outcome(), Outcome::NotApplied);
+    EXPECT_THAT(durable.error().message(), HasSubstr("another process"));
+  }
+  EXPECT_EQ(finish(store->check()).error().code(), Code::Unavailable);
+  EXPECT_EQ(get(*store, "k"), std::nullopt) << "reads go on, and nothing was applied";
+  pass.reset();
+  EXPECT_TRUE(finish(store->check()));
+  EXPECT_TRUE(put(*store, "k"));
+}
+
+TEST_F(SqliteStoreTest, WhoeverComesWhileATurnIsWaitedForDoesNotWaitForAnother) {
+  Options options = impatient();
+  options.writer.turn_timeout = 1s;
+  options.writer.turn_retry_timeout = 1min;
+  options.writer.max_tasks_per_transaction = 1;
+  auto store = open(options);
+  Turnstile theirs = turnstile();
+  const auto pass = theirs.enter(0ms);
+  const auto start = std::chrono::steady_clock::now();
+  auto first = store->commit(partition_, std::nullopt, putting("k", "v"));
+  auto second = store->commit(partition_, std::nullopt, putting("k", "v"));
+  EXPECT_FALSE(finish(first.durable()));
+  EXPECT_FALSE(finish(second.durable()));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 30s);
+}
+
+TEST_F(SqliteStoreTest, NoMoreCommitsWaitThanAllowed) {
+  Options options = this->options();
+  options.writer.max_waiting_tasks = 3;
+  auto store = open(options);
+  Turnstile theirs = turnstile();
+  auto pass = theirs.enter(0ms);
+  std::vector<PendingCommit> pending;
+  for (int i = 0; i < 100; ++i) {
+    pending.push_back(store->commit(partition_, std::nullopt, putting("k", "v")));
+  }
+  pass.reset();
+  int refused = 0;
+  for (PendingCommit& commit : pending) {
+    const auto durable = finish(commit.durable());
+    if (durable) continue;
+    ++refused;
+    EXPECT_EQ(durable.error().code(), Code::Unavailable);
+    EXPECT_EQ(durable.error().outcome(), Outcome::NotApplied);
+  }
+  // Three wait, and as many at most were taken before.
+  EXPECT_GE(refused, 94);
+  EXPECT_LT(refused, 100);
+}
+
+TEST_F(SqliteStoreTest, OpeningGivesUpWhenAnotherProcessDoesNotLetGo) {
+  ASSERT_TRUE(open());
+  Turnstile theirs = turnstile();
+  auto pass = theirs.enter(0ms);
+  const auto opened = SqliteStore::open(impatient(), clock_);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code(), Code::Unavailable);
+  EXPECT_THAT(opened.error().message(), HasSubstr("fuser"));
+  pass.reset();
+  EXPECT_TRUE(SqliteStore::open(impatient(), clock_));
+}
+
+TEST_F(SqliteStoreTest, AReaderThatStaysDelaysNobodyAndIsComplainedOfOnce) {
+  Options small = options();
+  small.synchronous = Synchronous::Off;
+  small.writer.checkpoint_after_frames = 20;
+  small.writer.truncate_after_frames = 40;
+  small.writer.truncate_every = 0ms;
+  small.writer.truncate_patience = 1ms;
+  auto store = open(small);
+  ASSERT_TRUE(put(*store, "k"));
+  auto reader = foreignTool();
+  ASSERT_TRUE(reader.execute("BEGIN"));
+  ASSERT_EQ(*reader.integer("SELECT count(*) FROM record"), 2);
+
+  ::testing::internal::CaptureStderr();
+  constexpr int kCommits = 300;
+  for (int i = 0; i < kCommits; ++i) ASSERT_TRUE(put(*store, "k", std::string(3000, 'x')));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const auto first = said.find("reading the database for long");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(said.find("reading the database for long", first + 1), std::string::npos);
+  EXPECT_LT(store->statistics().checkpoints, kCommits) << "not one after every transaction";
+  EXPECT_GT(store->statistics().wal_frames, 40U);
+
+  ASSERT_TRUE(reader.execute("END"));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(put(*store, "k", std::string(3000, 'x')));
+  EXPECT_LT(store->statistics().wal_frames, 40U) << "it has started anew";
+}
+
+TEST_F(SqliteStoreTest, AReaderThatStaysIsWaitedForOnlyNowAndThen) {
+  Options small = options();
+  small.synchronous = Synchronous::Off;
+  small.writer.checkpoint_after_frames = 20;
+  small.writer.truncate_after_frames = 20;
+  small.writer.truncate_every = 1h;
+  small.writer.truncate_patience = 200ms;
+  auto store = open(small);
+  ASSERT_TRUE(put(*store, "k"));
+  auto reader = foreignTool();
+  ASSERT_TRUE(reader.execute("BEGIN"));
+  ASSERT_EQ(*reader.integer("SELECT count(*) FROM record"), 2);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(put(*store, "k", std::string(3000, 'x')));
+  ASSERT_GT(store->statistics().checkpoints, 50U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 50 * 200ms);
 }
 
 TEST_F(SqliteStoreTest, TheTimeOfATransactionIsTakenWhereNoOtherWriterIs) {
@@ -280,42 +430,145 @@ TEST_F(SqliteStoreTest, TheTotalsOfASpaceAreThoseOfItsRows) {
   commit(op::Erase{.space = "s", .key = "b", .expected = {}});
   expectTotals(2, 5);
   clock_.advance(std::chrono::hours(1));
-  EXPECT_EQ(*finish(store->sweep(Millis(1000))), 1U);
+  EXPECT_EQ(finish(store->sweep(Millis(1000)))->removed, 1U);
   expectTotals(1, 1);
   commit(op::EraseSpace{"s"});
   expectTotals(0, 0);
 }
 
-TEST_F(SqliteStoreTest, ADamagedPageStopsTheProcessRatherThanLie) {
-  {
-    auto store = *open();
-    for (int i = 0; i < 500; ++i) {
-      auto pending = store->commit(partition_, std::nullopt,
-                                   putting(std::to_string(i), std::string(500, 'x')));
-      ASSERT_TRUE(finish(pending.durable()));
+// ---- whether it can be written
+
+TEST_F(SqliteStoreTest, ACheckWritesUnlessSomethingElseWasWrittenJustNow) {
+  Options options = this->options();
+  options.writer.heartbeat_every = 1h;
+  auto store = open(options);
+  auto tool = foreignTool();
+  const auto version = [&] { return *tool.integer("PRAGMA data_version"); };
+  const auto at_first = version();
+  ASSERT_TRUE(finish(store->check()));
+  EXPECT_NE(version(), at_first) << "nothing was ever written: nothing else would be proof";
+  const auto proved = version();
+  ASSERT_TRUE(finish(store->check()));
+  EXPECT_EQ(version(), proved);
+  store.reset();
+
+  options.writer.heartbeat_every = 0ms;
+  store = open(options);
+  ASSERT_TRUE(put(*store, "k"));
+  const auto written = version();
+  ASSERT_TRUE(finish(store->check()));
+  EXPECT_NE(version(), written);
+}
+
+TEST_F(SqliteStoreTest, StatisticsCountCommitsThatBecameDurableAndNothingElse) {
+  Options options = impatient();
+  options.writer.heartbeat_every = 0ms;
+  auto store = open(options);
+  ASSERT_TRUE(put(*store, "k"));
+  ASSERT_TRUE(finish(store->check()));
+  ASSERT_TRUE(finish(store->sweep(0ms)));
+  Batch refused = putting("k", "v");
+  std::get<op::Put>(refused.operations.front()).expected = 99;
+  auto pending = store->commit(partition_, std::nullopt, std::move(refused));
+  ASSERT_FALSE(finish(pending.durable()));
+  auto tool = foreignTool();
+  ASSERT_TRUE(tool.execute("BEGIN IMMEDIATE"));
+  ASSERT_FALSE(put(*store, "k"));
+  const WriterStatistics statistics = store->statistics();
+  EXPECT_EQ(statistics.commits, 1U);
+  EXPECT_EQ(statistics.transactions, 1U);
+  EXPECT_EQ(statistics.failed_transactions, 1U);
+}
+
+// ---- time
+
+TEST_F(SqliteStoreTest, TimeStandsStillWhenTheClockIsSetBack) {
+  auto store = *open();
+  const Timestamp start = clock_.now();
+  Batch expiring = putting("gone", "v");
+  std::get<op::Put>(expiring.operations.front()).expiry = {.at = start + 1s};
+  auto pending = store->commit(partition_, std::nullopt, std::move(expiring));
+  ASSERT_TRUE(finish(pending.durable()));
+  clock_.advance(1s);
+  ASSERT_EQ(get(*store, "gone"), std::nullopt);
+
+  clock_.advance(-1h);
+  EXPECT_EQ(get(*store, "gone"), std::nullopt) << "what has expired stays expired";
+  EXPECT_EQ(store->now(), start + 1s);
+  ASSERT_TRUE(put(*store, "k"));
+  EXPECT_EQ(get(*store, "k")->updated_at, start + 1s);
+  clock_.advance(2h);
+  ASSERT_TRUE(put(*store, "k"));
+  EXPECT_EQ(get(*store, "k")->updated_at, start + 1s + 1h);
+}
+
+// ---- errors
+
+TEST_F(SqliteStoreTest, CallersAreNotShownSql) {
+  auto store = *open();
+  ASSERT_TRUE(put(*store, "k"));
+  tamper("DROP TABLE directory");
+  const auto page = finish(store->readDirectory("d", "", "", 10));
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code(), Code::Internal);
+  EXPECT_THAT(page.error().message(), Not(HasSubstr("directory")));
+  EXPECT_TRUE(page.error().fields().empty());
+
+  Batch listing = putting("k", "v");
+  listing.listings.push_back({.directory = "d", .key = "k", .value = "v"});
+  auto pending = store->commit(partition_, std::nullopt, std::move(listing));
+  const auto durable = finish(pending.durable());
+  ASSERT_FALSE(durable);
+  EXPECT_THAT(durable.error().message(), Not(HasSubstr("directory")));
+}
+
+// Many records, in a file whose pages behind the first ones are garbage.
+class DamagedFileTest : public SqliteStoreTest {
+ protected:
+  static constexpr int kRecords = 500;
+
+  void SetUp() override {
+    fill();
+    {
+      auto connection = foreignTool();
+      // A connection that has read nothing yet does not know that there is a WAL.
+      ASSERT_EQ(*connection.integer("SELECT count(*) FROM record"), kRecords + 1);
+      ASSERT_TRUE(connection.checkpoint(Connection::Checkpoint::Truncate));
+    }
+    std::fstream file(options().path, std::ios::in | std::ios::out | std::ios::binary);
+    const auto size = std::filesystem::file_size(options().path);
+    const std::string garbage(4096, '\xAB');
+    for (std::uintmax_t at = 16U * 4096U; at + 4096 <= size; at += 4096) {
+      file.seekp(static_cast<std::streamoff>(at));
+      file.write(garbage.data(), static_cast<std::streamsize>(garbage.size()));
     }
   }
-  {
-    auto connection = *Connection::open(options().path, Connection::Mode::ReadWrite);
-    // A connection that has read nothing yet does not know that there is a WAL.
-    ASSERT_EQ(*connection.integer("SELECT count(*) FROM record"), 501);
-    ASSERT_TRUE(connection.checkpoint(Connection::Checkpoint::Truncate));
+
+ private:
+  void fill() {
+    auto store = *open();
+    for (int i = 0; i < kRecords; ++i) {
+      ASSERT_TRUE(put(*store, std::to_string(i), std::string(500, 'x')));
+    }
   }
-  // Everything behind the first pages, where the records are.
-  std::fstream file(options().path, std::ios::in | std::ios::out | std::ios::binary);
-  const auto size = std::filesystem::file_size(options().path);
-  const std::string garbage(4096, '\xAB');
-  for (std::uintmax_t at = 16U * 4096U; at + 4096 <= size; at += 4096) {
-    file.seekp(static_cast<std::streamoff>(at));
-    file.write(garbage.data(), static_cast<std::streamsize>(garbage.size()));
-  }
-  file.close();
+};
+
+TEST_F(DamagedFileTest, AWriteStopsTheProcessRatherThanLie) {
   EXPECT_EXIT(
       {
         auto store = *open();
-        for (int i = 0; i < 500; ++i) {
-          auto pending = store->commit(partition_, std::nullopt, putting(std::to_string(i), "y"));
-          static_cast<void>(finish(pending.durable()));
+        for (int i = 0; i < kRecords; ++i) static_cast<void>(put(*store, std::to_string(i)));
+        std::_Exit(0);
+      },
+      ::testing::ExitedWithCode(74), "cannot be trusted");
+}
+
+TEST_F(DamagedFileTest, AReadStopsTheProcessRatherThanLie) {
+  EXPECT_EXIT(
+      {
+        auto store = *open();
+        for (int i = 0; i < kRecords; ++i) {
+          static_cast<void>(finish(getRecord(*store, partition_, "s", std::to_string(i))));
         }
         std::_Exit(0);
       },
