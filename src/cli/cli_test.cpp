@@ -112,6 +112,17 @@ TEST_F(CliTest, AnUnknownCommandNamesTheNearest) {
   EXPECT_THAT(err(), AllOf(HasSubstr("did you mean show?"), HasSubstr("nimbus config --help")));
 }
 
+TEST_F(CliTest, AnUnknownCommandLikeNoneListsThemAll) {
+  for (const char* word : {"invoke", "x", "", "verification"}) {
+    EXPECT_EQ(run({word}), 2);
+    EXPECT_THAT(err(), AllOf(Not(HasSubstr("did you mean")), HasSubstr("there are "),
+                             HasSubstr("serve"), HasSubstr("version")))
+        << word;
+  }
+  EXPECT_EQ(run({"config", "remove"}), 2);
+  EXPECT_THAT(err(), HasSubstr("there are check, show\n"));
+}
+
 TEST_F(CliTest, UnknownOptionsAndMissingValuesAreMistakes) {
   EXPECT_EQ(run({"serve", "--lisen", "x"}), 2);
   EXPECT_THAT(err(), AllOf(HasSubstr("--lisen"), HasSubstr("nimbus serve --help")));
