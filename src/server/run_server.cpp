@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
+#include "base/steady_clock.h"
 #include "base/threads.h"
 #include "base/version.h"
 #include "gateway/admin_key.h"
@@ -145,6 +146,7 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   raiseDescriptorLimit(config.server.max_connections);
 
   SystemClock clock;
+  SystemSteadyClock steady_clock;
   SystemRandom random;
   const std::string instance_id = config.gateway.instance_id == "auto"
                                       ? makeInstanceId(hostName(), ::getpid(), clock.now(), random)
@@ -171,7 +173,7 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   NIMBUS_TRY(const auto store, openStore(config, clock, metrics));
   StoreUpkeep upkeep(*store, main_context.get_executor(), {});
   NoActivity activity;
-  gateway::Health health(instance_id, {upkeep, activity, clock});
+  gateway::Health health(instance_id, {upkeep, activity, steady_clock});
   gateway::Pages pages(metrics);
   http::Router router;
   health.addRoutes(router);
