@@ -48,15 +48,16 @@ class Connection : public OpenHook, public DirtyHook {
  private:
   enum class Phase {
     Handshake,
-    Idle,      // between requests
-    Head,      // a head has begun
-    Body,      // a body is awaited
-    Handling,  // the handler runs
+    Idle,        // between requests
+    Head,        // a head has begun
+    Processing,  // our turn: a head is judged, an answer made ready
+    Body,        // a body is awaited
+    Handling,    // the handler runs
     Writing,
     Streaming,
     Lingering,
   };
-  enum class Body { Complete, NeedMore, Refused };
+  enum class Body { Complete, NeedMore, Refused, Late, Gone };
   enum class Received { Bytes, Parked, Expired, Ended };
 
   struct Streaming;
@@ -70,7 +71,12 @@ class Connection : public OpenHook, public DirtyHook {
   HeadScanner::Found scanHead();
   // False: the connection is to be closed.
   Task<bool> answerRequest();
-  Task<bool> readBody();
+  // Before every answer, refusals included. `received`: how much of the request is there.
+  void beginRequest(std::size_t received);
+  std::optional<Refusal> takeHead();
+  // Sets route_, or returns what there is to say instead.
+  std::optional<Response> findRoute();
+  Task<Body> readBody();
   Body takeBody();
   Task<Response> respond(const Route& route);
   Response unrouted(const Router::Match& match) const;
@@ -82,7 +88,7 @@ class Connection : public OpenHook, public DirtyHook {
   void report(int status, std::size_t bytes_out);
   // Answers, then closes: nothing after a refused request is believed.
   Task<> refuse(Refusal refusal);
-  Task<> refuseExpired();
+  bool isObserved() const;
 
   bool flushNow();
   Task<bool> flush();
@@ -110,7 +116,6 @@ class Connection : public OpenHook, public DirtyHook {
   std::string peer_address_;
 
   Time deadline_;
-  Time body_deadline_;
   Time sent_;                      // when a stream last said something
   Time request_time_;              // when the present head was complete; only kept if someone looks
   std::size_t received_size_ = 0;  // head and body of the present request

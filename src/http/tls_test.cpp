@@ -120,10 +120,12 @@ TEST_F(TlsTest, PlainHttpOnTheTlsPortIsClosed) {
 }
 
 TEST_F(TlsTest, AHandshakeThatDoesNotEndIsCutOff) {
-  ServerOptions quick = options();
-  quick.header_timeout = std::chrono::milliseconds(80);
-  TestServer server(std::move(quick));
+  Watch watch;
+  TestServer server(options(), 1, {.observer = &watch});
   RawClient client(server.port());
+  watch.opened.acquire();
+  // Longer than it may be idle: how far it has come does not matter.
+  server.pass(ServerOptions().idle_timeout);
   EXPECT_EQ(client.waitForEnd(), RawClient::Ended::Closed);
 }
 
