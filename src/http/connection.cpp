@@ -6,6 +6,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <exception>
@@ -292,9 +293,18 @@ Task<Response> Connection::respond(const Route& route) {
   } catch (...) {
   }
   phase_ = Phase::Processing;
+  if (is_watching_ || has_left_) {
+    // Cancelled or not, there is an answer to make, and a cancelled task cannot await anything.
+    co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+    if (is_watching_) co_await endWatch();
+    co_await asio::this_coro::reset_cancellation_state(asio::enable_terminal_cancellation());
+  }
   if (result && *result) co_return **std::move(result);
 
   const std::string_view id = work_->request.id;
+  if (has_left_) {
+    co_return problem(Refusal(499, Code::Unavailable, "the client did not wait for this"), id);
+  }
   if (result) {
     if (result->error().code() == Code::Internal) {
       log::error(

@@ -7,6 +7,7 @@
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/intrusive/list_hook.hpp>
 
 #include <memory>
@@ -101,6 +102,11 @@ class Connection : public OpenHook, public DirtyHook {
   void watchClient(const std::shared_ptr<Streaming>& streaming);
   void startProducer(const std::shared_ptr<Streaming>& streaming, EventProducer producer);
 
+  Buffer& ahead();
+  void watchWhileHandling();
+  void onWatched(const boost::system::error_code& failure, std::size_t count);
+  Task<> endWatch();
+
   void heartbeat();
   void endStream();
 
@@ -120,6 +126,7 @@ class Connection : public OpenHook, public DirtyHook {
   Time request_time_;              // when the present head was complete; only kept if someone looks
   std::size_t received_size_ = 0;  // head and body of the present request
   std::size_t written_ = 0;        // of work_->out
+  boost::asio::steady_timer* unwatched_ = nullptr;  // cancelled when the watch has ended
   const Role role_;
   Phase phase_ = Phase::Idle;
   bool must_close_ = false;     // after the present answer
@@ -127,6 +134,8 @@ class Connection : public OpenHook, public DirtyHook {
   bool is_expired_ = false;     // set by sweep()
   bool is_parking_ = false;     // set by sweep()
   bool is_cut_off_ = false;     // set by cutOff()
+  bool is_watching_ = false;    // a read is under way beside the handler
+  bool has_left_ = false;       // while the handler ran
   bool has_unread_ = false;     // closing at once could destroy our last answer
   bool skipped_blank_ = false;  // one empty line before a request is forgiven
   const Route* route_ = nullptr;

@@ -25,7 +25,11 @@ void Connection::enter(Phase phase, std::chrono::milliseconds patience) {
 
 void Connection::sweep(Time now) {
   // Whoever decides about a request, or answers it, has deadlines of their own.
-  if (phase_ == Phase::Processing || phase_ == Phase::Handling) return;
+  if (phase_ == Phase::Processing) return;
+  if (phase_ == Phase::Handling) {
+    watchWhileHandling();
+    return;
+  }
   if (phase_ == Phase::Streaming) {
     if (now - sent_ >= options().heartbeat) heartbeat();
     return;

@@ -62,6 +62,10 @@ struct ServerHooks {
   const SteadyClock* clock = nullptr;
 };
 
+// A handler that waits is cancelled (asio::cancellation_type::terminal) when its client closes the
+// connection, or only its own end of it, and the handler has been running for as long as it takes
+// the server to look at the time: a second at most. Its request is then observed with status 499,
+// unless it answers nevertheless.
 class Server {
  public:
   // Binds and listens; clients wait until start(). Fails if the address cannot be had or the TLS
