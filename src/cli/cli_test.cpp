@@ -39,10 +39,10 @@ class FakeBackend final : public Backend {
     if (!options.authenticate && listen == "everyone") return Error(Code::Forbidden, "not that");
     return {};
   }
-  Result<> serve(const ServeOptions& options, std::ostream& out) override {
+  Result<> serve(const ServeOptions& options, Output output) override {
     served = options;
     if (fail_with) return Error(Code::Unavailable, *fail_with);
-    out << "ready\n";
+    output.out << "ready\n";
     return {};
   }
 
