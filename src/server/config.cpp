@@ -39,6 +39,8 @@ void declareServer(Settings& settings, ServerConfig& config) {
                "How long a client may take to send a request's head");
   settings.add("server.body_timeout_ms", config.body_timeout, kWait,
                "How long a client may pause while it sends a body");
+  settings.add("server.body_total_timeout_ms", config.body_total_timeout, kWait,
+               "How long a client may take to send a whole body");
   settings.add("server.write_timeout_ms", config.write_timeout, kWait,
                "How long a client may take no byte of an answer");
   settings.add("server.drain_ms", config.drain, {Millis(0), Millis(3600 * 1000)},

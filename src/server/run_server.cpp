@@ -76,6 +76,7 @@ http::ServerOptions httpOptions(const ServerConfig& config, const ListenAddress&
   options.idle_timeout = config.idle_timeout;
   options.header_timeout = config.header_timeout;
   options.body_timeout = config.body_timeout;
+  options.body_total_timeout = config.body_total_timeout;
   options.write_timeout = config.write_timeout;
   options.access_log = config.access_log;
   if (!config.tls_cert_file.empty()) {
