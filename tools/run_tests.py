@@ -127,8 +127,36 @@ def checks():
     return count
 
 
+def fuzz(directory, seconds=10):
+    """Every fuzz target: first its seeds, then whatever it thinks of. Each counts as a test."""
+
+    def one(source):
+        module = source.parent.relative_to(ROOT / "src")
+        subject = source.stem.removesuffix("_fuzz")
+        program = ROOT / directory / "src" / module / f"{str(module).replace('/', '_')}_{subject}_fuzz"
+        with tempfile.TemporaryDirectory() as found:
+            command = [program, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=0", found,
+                       source.parent / "fuzz_seeds" / subject]
+            done = subprocess.run(command, cwd=found, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, errors="replace", timeout=60 + 3 * seconds)
+        good = done.returncode == 0
+        print(f"   {program.name}: {'ok' if good else 'FAILED'}", flush=True)
+        if not good:
+            print(done.stdout, flush=True)
+        return Count(passed=1) if good else Count(failed=1)
+
+    total = Count()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for count in pool.map(one, sorted((ROOT / "src").rglob("*_fuzz.cpp"))):
+            total += count
+    return total
+
+
 def unit():
-    return programs(build("asan"))
+    directory = build("asan")
+    count = programs(directory)
+    count += fuzz(directory)
+    return count
 
 
 def threads():
@@ -152,7 +180,7 @@ def long_faults():
 
 PARTS = {
     "checks": (checks, "format, includes, coroutine traps"),
-    "unit": (unit, "unit and conformance tests, with AddressSanitizer and UBSan"),
+    "unit": (unit, "unit and conformance tests, and some fuzzing, with AddressSanitizer and UBSan"),
     "threads": (threads, "the same with ThreadSanitizer"),
     "e2e": (end_to_end, "the real binary, from outside"),
     "faults": (faults, "kills, power cuts, full disks"),
