@@ -136,6 +136,11 @@ void addOwnMetrics(Metrics& metrics) {
       .set(1);
 }
 
+std::string instanceId(const GatewayConfig& config, const Clock& clock, Random& random) {
+  if (config.instance_id != "auto") return config.instance_id;
+  return makeInstanceId(hostName(), ::getpid(), clock.now(), random);
+}
+
 gateway::Authorization::Options whoMay(const ServerConfig& config, const RunOptions& options) {
   gateway::Authorization::Options allowed;
   allowed.authenticate = options.authenticate;
@@ -148,7 +153,17 @@ void sayReady(std::ostream& out, const ServerConfig& config, const std::string& 
   out << "nimbus ready on " << scheme << "://" << address << std::endl;
 }
 
-// What open_store() would refuse too, but only after the disk was touched.
+void logReady(const ServerConfig& config, const std::string& instance_id, const Threads& threads,
+              const store::Description& kept) {
+  log::info("ready", {{"instance", instance_id},
+                      {"version", version()},
+                      {"threads", threads.size()},
+                      {"data", config.data},
+                      {"store", kept.backend},
+                      {"durability", store::durabilityName(kept.durability)}});
+}
+
+// What openStore() would refuse too, but only after the disk was touched.
 Result<> checkStore(const GatewayConfig& config) {
   if (config.store_backend != StoreBackend::Sqlite) {
     return Error(Code::InvalidArgument,
@@ -188,13 +203,11 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
   ::umask(S_IRWXG | S_IRWXO);  // whatever we keep is nobody else's, wherever it is kept
   NIMBUS_CHECK(openDataDirectory(config.server.data));
   raiseDescriptorLimit(config.server.max_connections);
-
   SystemClock clock;
   SystemSteadyClock steady_clock;
   SystemRandom random;
-  const std::string instance_id = config.gateway.instance_id == "auto"
-                                      ? makeInstanceId(hostName(), ::getpid(), clock.now(), random)
-                                      : config.gateway.instance_id;
+  const std::string instance_id = instanceId(config.gateway, clock, random);
+
   Metrics metrics;
   addOwnMetrics(metrics);
   asio::io_context main_context(1);
@@ -231,13 +244,7 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
   main_context.poll();
   server->start();
   sayReady(output.out, config.server, hostAndPort(listen.address, server->port()));
-  const store::Description kept = store->describe();
-  log::info("ready", {{"instance", instance_id},
-                      {"version", version()},
-                      {"threads", threads.size()},
-                      {"data", config.server.data},
-                      {"store", kept.backend},
-                      {"durability", store::durabilityName(kept.durability)}});
+  logReady(config.server, instance_id, threads, store->describe());
   main_context.run();
   if (failure) return Error(Code::Internal, "the server failed while it was stopped");
   threads.stop();
