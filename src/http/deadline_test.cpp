@@ -72,10 +72,11 @@ TEST(DeadlineTest, ATricklingHeadDoesNotBuyTime) {
   TestServer server;
   RawClient client(server.port());
   sendBehindHello(client, "GET /hello HTTP/1.1\r\nX: ");
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 9; ++i) {
     client.send("a");
     server.pass(kDefaults.header_timeout / 10);
   }
+  server.pass(kDefaults.header_timeout / 10);
   EXPECT_EQ(statusOf(client.receive()), 408);
   EXPECT_NE(client.waitForEnd(), RawClient::Ended::StillOpen);
 }
@@ -83,8 +84,7 @@ TEST(DeadlineTest, ATricklingHeadDoesNotBuyTime) {
 TEST(DeadlineTest, HalfABodyIs408) {
   TestServer server;
   RawClient client(server.port());
-  beginBody(client, "/count", 10);
-  client.send("abc");
+  sendBehindHello(client, "POST /count HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
   server.pass(kDefaults.body_timeout);
   EXPECT_EQ(statusOf(client.receive()), 408);
   EXPECT_NE(client.waitForEnd(), RawClient::Ended::StillOpen);
