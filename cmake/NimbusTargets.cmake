@@ -28,6 +28,23 @@ function(nimbus_tests name)
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 120)
 endfunction()
 
+# nimbus_fuzz(http request): the fuzz target in request_fuzz.cpp, whose seeds are in fuzz_seeds/request.
+# Clang's libFuzzer, and part of the build that has AddressSanitizer: what it finds must be seen.
+function(nimbus_fuzz name subject)
+  if(NOT NIMBUS_SANITIZE MATCHES "address" OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    return()
+  endif()
+  string(REPLACE "/" "_" module "${name}")
+  string(REPLACE "/" "::" alias "nimbus::${name}")
+  set(target "${module}_${subject}_fuzz")
+  add_executable(${target} ${subject}_fuzz.cpp)
+  target_compile_options(${target} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(${target} PRIVATE nimbus_flags ${alias})
+  # What is fuzzed must be watched too, or the fuzzer sees nothing of it.
+  target_compile_options(nimbus_${module} PRIVATE -fsanitize=fuzzer-no-link)
+endfunction()
+
 # Further headers of third parties may follow the target.
 function(nimbus_precompile target)
   if(NIMBUS_PCH)

@@ -1,4 +1,4 @@
-"""Builds and runs the tests, part by part, and ends with one line: N passed, N failed."""
+"""Builds and runs the tests, part by part, and ends with one line, always: N passed, N failed."""
 
 import argparse
 import concurrent.futures
@@ -27,8 +27,14 @@ class Count:
         return self
 
     def __str__(self):
-        skipped = f", {self.skipped} skipped" if self.skipped else ""
-        return f"{self.passed} passed, {self.failed} failed{skipped}"
+        return f"{self.passed} passed, {self.failed} failed"
+
+    def in_full(self):
+        return f"{self}, {self.skipped} skipped" if self.skipped else str(self)
+
+
+class BuildFailed(Exception):
+    pass
 
 
 def run(command, env=None):
@@ -36,7 +42,7 @@ def run(command, env=None):
 
 
 def build(preset, *targets):
-    """Configures if need be, builds, and says how long it took. Failing ends everything."""
+    """Configures if need be, builds, and says how long it took. Failing ends the part that needs it."""
     started = time.monotonic()
     directory = "build" if preset == "release" else f"build-{preset}"
     commands = []
@@ -47,7 +53,7 @@ def build(preset, *targets):
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
             print(done.stdout)
-            sys.exit(f"Building {preset} failed.")
+            raise BuildFailed(f"building {preset} failed")
     print(f"   built {preset} in {time.monotonic() - started:.0f} s", flush=True)
     return directory
 
@@ -89,7 +95,7 @@ def programs(directory, env=None, prefix=()):
             except subprocess.TimeoutExpired as late:
                 output, code = f"{late.stdout}\n{program} did not end in time", 1
             count = from_junit(report, code)
-        print(f"   {os.path.basename(program)}: {count}", flush=True)
+        print(f"   {os.path.basename(program)}: {count.in_full()}", flush=True)
         if count.failed:
             print(output, flush=True)
         return count
@@ -121,8 +127,36 @@ def checks():
     return count
 
 
+def fuzz(directory, seconds=10):
+    """Every fuzz target: first its seeds, then whatever it thinks of. Each counts as a test."""
+
+    def one(source):
+        module = source.parent.relative_to(ROOT / "src")
+        subject = source.stem.removesuffix("_fuzz")
+        program = ROOT / directory / "src" / module / f"{str(module).replace('/', '_')}_{subject}_fuzz"
+        with tempfile.TemporaryDirectory() as found:
+            command = [program, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=0", found,
+                       source.parent / "fuzz_seeds" / subject]
+            done = subprocess.run(command, cwd=found, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, errors="replace", timeout=60 + 3 * seconds)
+        good = done.returncode == 0
+        print(f"   {program.name}: {'ok' if good else 'FAILED'}", flush=True)
+        if not good:
+            print(done.stdout, flush=True)
+        return Count(passed=1) if good else Count(failed=1)
+
+    total = Count()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for count in pool.map(one, sorted((ROOT / "src").rglob("*_fuzz.cpp"))):
+            total += count
+    return total
+
+
 def unit():
-    return programs(build("asan"))
+    directory = build("asan")
+    count = programs(directory)
+    count += fuzz(directory)
+    return count
 
 
 def threads():
@@ -146,7 +180,7 @@ def long_faults():
 
 PARTS = {
     "checks": (checks, "format, includes, coroutine traps"),
-    "unit": (unit, "unit and conformance tests, with AddressSanitizer and UBSan"),
+    "unit": (unit, "unit and conformance tests, and some fuzzing, with AddressSanitizer and UBSan"),
     "threads": (threads, "the same with ThreadSanitizer"),
     "e2e": (end_to_end, "the real binary, from outside"),
     "faults": (faults, "kills, power cuts, full disks"),
@@ -157,11 +191,23 @@ LONG_PARTS = {
 }
 
 
-def main():
+def run_part(name, function, what):
+    print(f"== {name}: {what}", flush=True)
+    started = time.monotonic()
+    try:
+        count = function()
+    except (BuildFailed, OSError, subprocess.SubprocessError) as trouble:
+        print(f"   {trouble}", flush=True)
+        count = Count(failed=1)
+    print(f"== {name}: {count.in_full()} ({time.monotonic() - started:.0f} s)", flush=True)
+    return count
+
+
+def main(arguments=None):
     parser = argparse.ArgumentParser(prog="./test", description=__doc__)
     parser.add_argument("parts", nargs="*", help="which parts to run (all but the long ones unless given)")
     parser.add_argument("--list", action="store_true", help="name the parts")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     known = {**PARTS, **LONG_PARTS}
     if arguments.list:
         for name, (_, what) in known.items():
@@ -172,12 +218,9 @@ def main():
         parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(known)}")
     total = Count()
     for name in arguments.parts or PARTS:
-        function, what = known[name]
-        print(f"== {name}: {what}", flush=True)
-        started = time.monotonic()
-        count = function()
-        print(f"== {name}: {count} ({time.monotonic() - started:.0f} s)", flush=True)
-        total += count
+        total += run_part(name, *known[name])
+    if total.skipped:
+        print(f"{total.skipped} skipped")
     print(total)
     return 1 if total.failed else 0
 

@@ -112,14 +112,15 @@ std::vector<std::string> splitList(std::string_view text) {
   return items;
 }
 
-// redis://user:secret@host: the password of a URL is a secret wherever the URL stands.
+// redis://user:secret@host: the password of a URL is a secret wherever the URL stands. It may hold
+// anything, '/' and '@' too, so it ends only at the last '@': hiding too much is the safe mistake.
 std::string withoutPassword(std::string text) {
   const std::size_t scheme = text.find("://");
   if (scheme == text.npos) return text;
   const std::size_t user = scheme + 3;
-  const std::size_t at = text.find_last_of('@', text.find('/', user));
+  const std::size_t at = text.rfind('@');
   const std::size_t colon = text.find(':', user);
-  if (at == text.npos || at < user || colon > at) return text;
+  if (at == text.npos || colon == text.npos || colon > at) return text;
   return text.replace(colon + 1, at - colon - 1, kMask);
 }
 

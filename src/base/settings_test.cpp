@@ -271,6 +271,20 @@ TEST_F(SettingsTest, SecretsAreNeverShown) {
   EXPECT_THAT(settings_.reference(), Not(HasSubstr("hunter2")));
 }
 
+TEST_F(SettingsTest, APasswordInAUrlIsHiddenWhateverItHolds) {
+  for (const char* url : {"redis://joe:hun/ter2@host:1", "redis://joe:hun@ter2@host:1",
+                          "redis://joe:hun:ter2@host:1", "redis://:hun/@ter2@host:1"}) {
+    ASSERT_THAT(loadAssignment("store.url", url), IsEmpty());
+    EXPECT_THAT(settings_.show(), AllOf(Not(HasSubstr("hun")), Not(HasSubstr("ter2")),
+                                        HasSubstr(":********@host:1\"")))
+        << url;
+  }
+  for (const char* url : {"redis://host:1/0", "redis://joe@host:1/0", "redis://host", "a:b@c"}) {
+    ASSERT_THAT(loadAssignment("store.url", url), IsEmpty());
+    EXPECT_THAT(settings_.show(), HasSubstr(url));
+  }
+}
+
 TEST_F(SettingsTest, ASecretInAFileEveryoneReadsIsWarnedOf) {
   EXPECT_THAT(loadFile("store:\n  password: x\n"), IsEmpty());
   ASSERT_THAT(settings_.warnings(), SizeIs(1));

@@ -15,6 +15,11 @@ struct ServeOptions {
   std::optional<std::string> functions;  // a directory of functions to deploy at start
 };
 
+struct Output {
+  std::ostream& out;
+  std::ostream& err;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -28,8 +33,9 @@ class Backend {
   // Combinations of settings and options that must not be served; asked before serve().
   virtual Result<> checkServe(const ServeOptions& options) const = 0;
 
-  // Serves with the loaded settings until a signal ends it. Writes the ready line to `out`.
-  virtual Result<> serve(const ServeOptions& options, std::ostream& out) = 0;
+  // Serves with the loaded settings until a signal ends it. Writes the ready line to `out`, and to
+  // `err` what only whoever starts the server may see.
+  virtual Result<> serve(const ServeOptions& options, Output output) = 0;
 };
 
 }  // namespace nimbus::cli

@@ -39,10 +39,10 @@ class FakeBackend final : public Backend {
     if (!options.authenticate && listen == "everyone") return Error(Code::Forbidden, "not that");
     return {};
   }
-  Result<> serve(const ServeOptions& options, std::ostream& out) override {
+  Result<> serve(const ServeOptions& options, Output output) override {
     served = options;
     if (fail_with) return Error(Code::Unavailable, *fail_with);
-    out << "ready\n";
+    output.out << "ready\n";
     return {};
   }
 
@@ -110,6 +110,17 @@ TEST_F(CliTest, AnUnknownCommandNamesTheNearest) {
   EXPECT_THAT(out(), IsEmpty());
   EXPECT_EQ(run({"config", "shwo"}), 2);
   EXPECT_THAT(err(), AllOf(HasSubstr("did you mean show?"), HasSubstr("nimbus config --help")));
+}
+
+TEST_F(CliTest, AnUnknownCommandLikeNoneListsThemAll) {
+  for (const char* word : {"invoke", "x", "", "verification"}) {
+    EXPECT_EQ(run({word}), 2);
+    EXPECT_THAT(err(), AllOf(Not(HasSubstr("did you mean")), HasSubstr("there are "),
+                             HasSubstr("serve"), HasSubstr("version")))
+        << word;
+  }
+  EXPECT_EQ(run({"config", "remove"}), 2);
+  EXPECT_THAT(err(), HasSubstr("there are check, show\n"));
 }
 
 TEST_F(CliTest, UnknownOptionsAndMissingValuesAreMistakes) {

@@ -51,7 +51,7 @@ holds and where each value is from, with secrets masked. A name that does not ex
 and the answer names the nearest one that does.
 
 Times ending in `_ms` are milliseconds, others seconds, fractions allowed. Sizes are bytes, or have
-a unit: `64KiB`, `1MiB`, `2GiB`. Lists are YAML lists, or separated by commas outside YAML.
+a unit: `64KiB`, `1MiB`, `2GiB`.
 
 What is marked *not in effect yet* is accepted and checked because its name is promised, and does
 nothing until the part of the server it is for is there.

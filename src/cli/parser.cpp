@@ -65,6 +65,24 @@ std::string longName(const std::string& name) {
   return name.substr(name.find("--"));
 }
 
+// Whether one may be a slip of the finger for the other: two letters swapped are two edits.
+bool isLike(std::string_view word, std::string_view name) {
+  const std::size_t most = std::max<std::size_t>(2, std::max(word.size(), name.size()) / 3);
+  const std::size_t distance = editDistance(word, name);
+  return distance <= most && distance < std::min(word.size(), name.size());
+}
+
+std::string noSuchCommand(std::string_view word, const std::vector<std::string_view>& names) {
+  // Longer than any command: whatever it is, it is no slip of the finger.
+  constexpr std::size_t kLongest = 64;
+  word = word.substr(0, kLongest);
+  const std::string_view close =
+      nearest(names, [&](std::string_view name) { return editDistance(word, name); });
+  const std::string what = fmt::format("there is no command \"{}\"", printable(word));
+  if (isLike(word, close)) return fmt::format("{}; did you mean {}?", what, close);
+  return fmt::format("{}; there are {}", what, fmt::join(names, ", "));
+}
+
 class Parser {
  public:
   explicit Parser(const std::vector<Command>& commands)
@@ -150,14 +168,7 @@ class Parser {
         for (const CLI::App* app : below) {
           if (!app->get_group().empty()) names.push_back(app->get_name());
         }
-        // Longer than any command: whatever it is, it is no slip of the finger.
-        constexpr std::size_t kLongest = 64;
-        const std::string_view close = nearest(names, [&](std::string_view name) {
-          return editDistance(std::string_view(word).substr(0, kLongest), name);
-        });
-        return mistake(fmt::format("there is no command \"{}\"; did you mean {}?",
-                                   printable(word.substr(0, kLongest)), close),
-                       fmt::format("{} --help", nameOf(*at)));
+        return mistake(noSuchCommand(word, names), fmt::format("{} --help", nameOf(*at)));
       }
       at = *next;
     }

@@ -53,7 +53,7 @@ Exit serve(const Arguments& arguments, Context& context) {
     context.error(allowed.error().message());
     return Exit::Usage;
   }
-  if (const auto served = context.backend.serve(options, context.out); !served) {
+  if (const auto served = context.backend.serve(options, {context.out, context.err}); !served) {
     context.error(served.error().message());
     return Exit::Failed;
   }

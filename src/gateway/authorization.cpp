@@ -1,6 +1,7 @@
 #include "gateway/authorization.h"
 
 #include "base/assert.h"
+#include "http/text.h"
 
 #include <fmt/format.h>
 #include <sodium.h>
@@ -12,19 +13,10 @@ namespace {
 
 constexpr std::string_view kAdmin = "admin";
 
-bool isSameIgnoringCase(std::string_view a, std::string_view lower) {
-  if (a.size() != lower.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const char c = a[i] >= 'A' && a[i] <= 'Z' ? static_cast<char>(a[i] - 'A' + 'a') : a[i];
-    if (c != lower[i]) return false;
-  }
-  return true;
-}
-
 // The key in `Bearer <key>`; nothing if the field is of another kind.
 std::optional<std::string_view> bearerKey(std::string_view field) {
   const std::size_t space = field.find(' ');
-  if (space == field.npos || !isSameIgnoringCase(field.substr(0, space), "bearer")) {
+  if (space == field.npos || !http::equalIgnoringCase(field.substr(0, space), "Bearer")) {
     return std::nullopt;
   }
   field.remove_prefix(space);

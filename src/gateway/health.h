@@ -1,8 +1,8 @@
 #pragma once
 // /health, /health/live and /health/ready: what load balancers and people ask first.
 
-#include "base/clock.h"
 #include "base/result.h"
+#include "base/steady_clock.h"
 #include "base/task.h"
 #include "http/request.h"
 #include "http/response.h"
@@ -45,7 +45,7 @@ class Health {
   struct Parts {
     StoreHealth& store;
     const Activity& activity;
-    const Clock& clock;
+    const SteadyClock& clock;
   };
 
   Health(std::string instance_id, Parts parts);
@@ -59,7 +59,7 @@ class Health {
 
   const std::string instance_id_;
   const Parts parts_;
-  const Timestamp started_;
+  const SteadyTime started_;
 };
 
 }  // namespace nimbus::gateway

@@ -1,6 +1,6 @@
 // The routes of this folder, called the way the server calls them but without one.
 
-#include "base/testing/manual_clock.h"
+#include "base/testing/manual_steady_clock.h"
 #include "gateway/authorization.h"
 #include "gateway/health.h"
 #include "gateway/http_metrics.h"
@@ -78,7 +78,7 @@ class RoutesTest : public ::testing::Test {
 
   FakeStore store_;
   FakeActivity activity_;
-  ManualClock clock_;
+  ManualSteadyClock clock_;
   Metrics metrics_;
   Health health_{"gw-test", {store_, activity_, clock_}};
   Pages pages_{metrics_};
@@ -86,7 +86,7 @@ class RoutesTest : public ::testing::Test {
 };
 
 TEST_F(RoutesTest, HealthHasExactlyItsFields) {
-  clock_.advance(Millis(3'600'999));
+  clock_.advance(std::chrono::milliseconds(3'600'999));
   const http::Response response = get("/health");
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(response.body.substr(0, 21), R"({"ok":true,"version":)");

@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "http/problem.h"
+#include "http/text.h"
 
 #include <fmt/format.h>
 
@@ -10,13 +11,6 @@
 
 namespace nimbus::http {
 namespace {
-
-template <typename Number>
-void appendNumber(std::string& out, Number number) {
-  std::array<char, 24> digits{};
-  const auto [end, failure] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
-  out.append(digits.data(), end);
-}
 
 void appendStatusLine(std::string& out, int status) {
   if (status == 200) {

@@ -6,6 +6,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <exception>
@@ -22,6 +23,10 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 // Answers gathered for one write; with more than this waiting they go out first.
 constexpr std::size_t kMostGathered = 64 * 1024;
+
+Refusal tooLate() {
+  return {408, Code::Timeout, "the request did not arrive in time"};
+}
 
 }  // namespace
 
@@ -48,6 +53,7 @@ void Connection::start(std::shared_ptr<Lane> lane, Socket socket, Role role) {
 
 Connection::Connection(std::shared_ptr<Lane> lane, Socket socket, Role role)
     : lane_(std::move(lane)), socket_(std::move(socket)), role_(role) {
+  enter(Phase::Idle, options().idle_timeout);
   lane_->add(*this);
   if (auto* observer = lane_->settings().hooks.observer) observer->onConnectionOpened();
 }
@@ -88,12 +94,10 @@ Task<> Connection::serve() {
       case HeadScanner::Found::Head:
         if (!co_await answerRequest()) co_return;
         continue;
-      case HeadScanner::Found::Refused: {
-        work_->request.reset();
-        work_->request.id = lane_->requestIds().next(work_->id);
+      case HeadScanner::Found::Refused:
+        beginRequest(work_->in->view().size());
         co_await refuse(work_->scanner.refusal());
         co_return;
-      }
       case HeadScanner::Found::NeedMore:
         break;
     }
@@ -121,7 +125,8 @@ Task<> Connection::serve() {
         lane_->giveBack(std::move(work_));
         continue;
       case Received::Expired:
-        co_await refuseExpired();
+        beginRequest(work_->in->view().size());
+        co_await refuse(tooLate());
         co_return;
       case Received::Ended:
         co_return;
@@ -175,66 +180,83 @@ bool Connection::makeRoom() {
   return true;
 }
 
-Task<bool> Connection::answerRequest() {
+void Connection::beginRequest(std::size_t received) {
+  phase_ = Phase::Processing;
   Request& request = work_->request;
-  const Settings& settings = lane_->settings();
-  if (settings.hooks.observer != nullptr || settings.options.access_log) {
-    request_time_ = std::chrono::steady_clock::now();
-  }
   request.reset();
   request.id = lane_->requestIds().next(work_->id);
   request.peer_address = peer_address_;
   route_ = nullptr;
-  received_size_ = work_->scanner.headSize();
-  const std::string_view head = work_->in->view().substr(0, received_size_);
-  phase_ = Phase::Handling;
+  received_size_ = received;
+  if (isObserved()) request_time_ = lane_->settings().clock().now();
+}
 
-  if (auto refusal = parseHead(head, options().head, request, work_->framing)) {
+Task<bool> Connection::answerRequest() {
+  beginRequest(work_->scanner.headSize());
+  if (auto refusal = takeHead()) {
     co_await refuse(*std::move(refusal));
     co_return false;
   }
-  // The head stays where it is: the request's views point into it.
-  work_->in->consumeInPlace(head.size());
-  must_close_ = !work_->framing.keep_alive;
-  if (work_->framing.content_length > options().max_body_bytes) {
-    co_await refuse(Refusal(413, Code::TooLarge, "the request body is too long"));
-    co_return false;
-  }
-
-  std::optional<Response> early = findRoute();
-  if (auto* authorizer = settings.hooks.authorizer; authorizer != nullptr && !early) {
+  Request& request = work_->request;
+  std::optional<Response> answer = findRoute();
+  if (auto* authorizer = lane_->settings().hooks.authorizer; authorizer != nullptr && !answer) {
     const auto allowed = co_await authorizer->authorize(request, *route_);
-    if (!allowed) early = problem(allowed.error(), request.id);
+    if (!allowed) answer = problem(allowed.error(), request.id);
   }
 
   const bool has_body_begun = !work_->in->empty();
   Body body = takeBody();
-  if (body == Body::NeedMore && !early) {
+  if (body == Body::NeedMore && !answer) {
     // A client that waits for leave to send its body has not begun it.
     if (work_->framing.expects_continue && !has_body_begun) work_->out += kContinue;
-    if (!co_await readBody()) co_return false;
-    body = Body::Complete;
+    body = co_await readBody();
   }
-  if (body == Body::Refused) {
-    co_await refuse(work_->chunked.refusal());
-    co_return false;
-  }
-  // A body we do not want to wait for ends the connection: its bytes must not be read as a request.
-  if (body == Body::NeedMore) must_close_ = has_unread_ = true;
-
-  phase_ = Phase::Handling;
   received_size_ += request.body.size();
-  if (!early && !work_->out.empty()) {
-    if (!tls_) {
-      lane_->flushSoon(*this);
-    } else if (!co_await flush()) {
+  switch (body) {
+    case Body::Complete:
+      break;
+    case Body::NeedMore:
+      // A body we do not want to wait for ends the connection: its bytes must not be read as a
+      // request.
+      must_close_ = has_unread_ = true;
+      break;
+    case Body::Refused:
+      co_await refuse(work_->chunked.refusal());
       co_return false;
-    }
+    case Body::Late:
+      co_await refuse(tooLate());
+      co_return false;
+    case Body::Gone:
+      co_return false;
   }
-  if (!early) early = co_await respond(*route_);
-  if (!append(*early) && !co_await sendRest(*std::move(early))) co_return false;
+
+  if (!answer) {
+    phase_ = Phase::Handling;
+    if (!work_->out.empty()) {
+      if (!tls_) {
+        lane_->flushSoon(*this);
+      } else if (!co_await flush()) {
+        co_return false;
+      }
+    }
+    answer = co_await respond(*route_);
+  }
+  if (!append(*answer) && !co_await sendRest(*std::move(answer))) co_return false;
   finishRequest();
   co_return !must_close_;
+}
+
+std::optional<Refusal> Connection::takeHead() {
+  const std::string_view head = work_->in->view().substr(0, work_->scanner.headSize());
+  auto refusal = parseHead(head, options().head, work_->request, work_->framing);
+  if (refusal) return refusal;
+  // The head stays where it is: the request's views point into it.
+  work_->in->consumeInPlace(head.size());
+  must_close_ = !work_->framing.keep_alive;
+  if (work_->framing.content_length > options().max_body_bytes) {
+    return Refusal(413, Code::TooLarge, "the request body is too long");
+  }
+  return std::nullopt;
 }
 
 std::optional<Response> Connection::findRoute() {
@@ -262,30 +284,43 @@ Response Connection::unrouted(const Router::Match& match) const {
 }
 
 Task<Response> Connection::respond(const Route& route) {
-  const Request& request = work_->request;
+  std::optional<Result<Response>> result;
   std::string reason = "an exception of unknown type";
   try {
-    auto result = co_await route.handler(work_->request);
-    if (result) co_return *std::move(result);
-    if (result.error().code() == Code::Internal) {
-      log::error("a request failed", {{"request_id", request.id},
-                                      {"route", route.pattern},
-                                      {"reason", result.error().message()}});
-    }
-    co_return problem(result.error(), request.id);
+    result = co_await route.handler(work_->request);
   } catch (const std::exception& failure) {
     reason = failure.what();
   } catch (...) {
   }
-  if (is_cut_off_) {
-    co_return problem(Error(Code::Unavailable, "the server stops", Outcome::Unknown), request.id);
+  phase_ = Phase::Processing;
+  if (is_watching_ || has_left_) {
+    // Cancelled or not, there is an answer to make, and a cancelled task cannot await anything.
+    co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+    if (is_watching_) co_await endWatch();
+    co_await asio::this_coro::reset_cancellation_state(asio::enable_terminal_cancellation());
   }
-  log::error("a handler threw",
-             {{"request_id", request.id}, {"route", route.pattern}, {"reason", reason}});
+  if (result && *result) co_return **std::move(result);
+
+  const std::string_view id = work_->request.id;
+  if (has_left_) {
+    co_return problem(Refusal(499, Code::Unavailable, "the client did not wait for this"), id);
+  }
+  if (result) {
+    if (result->error().code() == Code::Internal) {
+      log::error(
+          "a request failed",
+          {{"request_id", id}, {"route", route.pattern}, {"reason", result->error().message()}});
+    }
+    co_return problem(result->error(), id);
+  }
+  if (is_cut_off_) {
+    co_return problem(Error(Code::Unavailable, "the server stops", Outcome::Unknown), id);
+  }
+  log::error("a handler threw", {{"request_id", id}, {"route", route.pattern}, {"reason", reason}});
   // What was thrown is for the log; it may name files or hold other people's data.
   co_return problem(
       Error(Code::Internal, "an internal error; the log has more under this id", Outcome::Unknown),
-      request.id);
+      id);
 }
 
 Connection::Body Connection::takeBody() {
@@ -307,34 +342,27 @@ Connection::Body Connection::takeBody() {
   return progress == ChunkedDecoder::Progress::Refused ? Body::Refused : Body::NeedMore;
 }
 
-// False: the request was refused, or its client left.
-Task<bool> Connection::readBody() {
-  if (!work_->out.empty() && !co_await flush()) co_return false;
+Task<Connection::Body> Connection::readBody() {
+  if (!work_->out.empty() && !co_await flush()) co_return Body::Gone;
 
   // Not into the head's buffer, where the request's views point.
   work_->body_in = std::make_unique<Buffer>(Buffer::kSize);
-  body_deadline_ = Lane::now() + options().body_total_timeout;
-  while (true) {
+  const Time last = lane_->now() + options().body_total_timeout;
+  Body body = Body::NeedMore;
+  while (body == Body::NeedMore) {
     enter(Phase::Body, options().body_timeout);
-    deadline_ = std::min(deadline_, body_deadline_);
+    deadline_ = std::min(deadline_, last);
     work_->body_in->clear();
     const auto space = asio::buffer(work_->body_in->space(), work_->body_in->spaceSize());
     const auto [failure, count] = tls_ ? co_await tls_->async_read_some(space, kAwait)
                                        : co_await socket_.async_read_some(space, kAwait);
     const Received outcome = received(failure, count);
-    if (outcome == Received::Expired) co_await refuseExpired();
-    if (outcome != Received::Bytes) co_return false;
+    if (outcome == Received::Expired) co_return Body::Late;
+    if (outcome != Received::Bytes) co_return Body::Gone;
     work_->body_in->produced(count);
-    switch (takeBody()) {
-      case Body::Complete:
-        co_return true;
-      case Body::NeedMore:
-        continue;
-      case Body::Refused:
-        co_await refuse(work_->chunked.refusal());
-        co_return false;
-    }
+    body = takeBody();
   }
+  co_return body;
 }
 
 // Leaves in work_->in what came after the request.
@@ -385,20 +413,26 @@ Task<bool> Connection::sendRest(Response response) {
   co_return false;
 }
 
-void Connection::report(int status, std::size_t bytes_out) {
+bool Connection::isObserved() const {
   const Settings& settings = lane_->settings();
-  if (settings.hooks.observer == nullptr && !settings.options.access_log) return;
+  return settings.hooks.observer != nullptr || settings.options.access_log;
+}
+
+void Connection::report(int status, std::size_t bytes_out) {
+  if (!isObserved()) return;
+  const Settings& settings = lane_->settings();
   const Request& request = work_->request;
   const Exchange exchange{.route = route_ != nullptr ? std::string_view(route_->pattern) : "",
                           .method = request.method,
                           .status = status,
-                          .duration = std::chrono::steady_clock::now() - request_time_,
+                          .duration = settings.clock().now() - request_time_,
                           .bytes_in = received_size_,
                           .bytes_out = bytes_out,
                           .request_id = request.id};
   if (settings.hooks.observer != nullptr) settings.hooks.observer->onRequest(exchange);
   if (!settings.options.access_log) return;
-  log::debug("request",
+  // Whoever asks for this line wants it, however little else is to be logged.
+  log::write(log::Level::Info, "request",
              {{"request_id", request.id},
               {"peer", request.peer_address},
               {"method", methodName(request.method)},
@@ -420,18 +454,9 @@ Task<> Connection::refuse(Refusal refusal) {
   }
 }
 
-Task<> Connection::refuseExpired() {
-  if (phase_ == Phase::Head) {
-    work_->request.reset();
-    work_->request.id = lane_->requestIds().next(work_->id);
-  }
-  Refusal refusal(408, Code::Timeout, "the request did not arrive in time");
-  co_await refuse(std::move(refusal));
-}
-
 Task<> Connection::turnAway() {
   work_ = lane_->borrow();
-  work_->request.id = lane_->requestIds().next(work_->id);
+  beginRequest(0);
   Refusal refusal(Error(Code::Unavailable, "too many connections").with("retry_after_ms", 1000));
   co_await refuse(std::move(refusal));
 }

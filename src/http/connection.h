@@ -7,6 +7,7 @@
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/intrusive/list_hook.hpp>
 
 #include <memory>
@@ -48,15 +49,16 @@ class Connection : public OpenHook, public DirtyHook {
  private:
   enum class Phase {
     Handshake,
-    Idle,      // between requests
-    Head,      // a head has begun
-    Body,      // a body is awaited
-    Handling,  // the handler runs
+    Idle,        // between requests
+    Head,        // a head has begun
+    Processing,  // our turn: a head is judged, an answer made ready
+    Body,        // a body is awaited
+    Handling,    // the handler runs
     Writing,
     Streaming,
     Lingering,
   };
-  enum class Body { Complete, NeedMore, Refused };
+  enum class Body { Complete, NeedMore, Refused, Late, Gone };
   enum class Received { Bytes, Parked, Expired, Ended };
 
   struct Streaming;
@@ -70,11 +72,14 @@ class Connection : public OpenHook, public DirtyHook {
   HeadScanner::Found scanHead();
   // False: the connection is to be closed.
   Task<bool> answerRequest();
-  Task<bool> readBody();
+  // Before every answer, refusals included. `received`: how much of the request is there.
+  void beginRequest(std::size_t received);
+  std::optional<Refusal> takeHead();
+  // Sets route_, or returns what there is to say instead.
+  std::optional<Response> findRoute();
+  Task<Body> readBody();
   Body takeBody();
   Task<Response> respond(const Route& route);
-  // Sets route_, or answers why there is none.
-  std::optional<Response> findRoute();
   Response unrouted(const Router::Match& match) const;
   bool makeRoom();
   void finishRequest();
@@ -84,7 +89,7 @@ class Connection : public OpenHook, public DirtyHook {
   void report(int status, std::size_t bytes_out);
   // Answers, then closes: nothing after a refused request is believed.
   Task<> refuse(Refusal refusal);
-  Task<> refuseExpired();
+  bool isObserved() const;
 
   bool flushNow();
   Task<bool> flush();
@@ -96,6 +101,11 @@ class Connection : public OpenHook, public DirtyHook {
   Task<std::size_t> sendEvents(Streaming& streaming);
   void watchClient(const std::shared_ptr<Streaming>& streaming);
   void startProducer(const std::shared_ptr<Streaming>& streaming, EventProducer producer);
+
+  Buffer& ahead();
+  void watchWhileHandling();
+  void onWatched(const boost::system::error_code& failure, std::size_t count);
+  Task<> endWatch();
 
   void heartbeat();
   void endStream();
@@ -112,11 +122,11 @@ class Connection : public OpenHook, public DirtyHook {
   std::string peer_address_;
 
   Time deadline_;
-  Time body_deadline_;
   Time sent_;                      // when a stream last said something
   Time request_time_;              // when the present head was complete; only kept if someone looks
   std::size_t received_size_ = 0;  // head and body of the present request
   std::size_t written_ = 0;        // of work_->out
+  boost::asio::steady_timer* unwatched_ = nullptr;  // cancelled when the watch has ended
   const Role role_;
   Phase phase_ = Phase::Idle;
   bool must_close_ = false;     // after the present answer
@@ -124,6 +134,8 @@ class Connection : public OpenHook, public DirtyHook {
   bool is_expired_ = false;     // set by sweep()
   bool is_parking_ = false;     // set by sweep()
   bool is_cut_off_ = false;     // set by cutOff()
+  bool is_watching_ = false;    // a read is under way beside the handler
+  bool has_left_ = false;       // while the handler ran
   bool has_unread_ = false;     // closing at once could destroy our last answer
   bool skipped_blank_ = false;  // one empty line before a request is forgiven
   const Route* route_ = nullptr;

@@ -20,11 +20,16 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 void Connection::enter(Phase phase, std::chrono::milliseconds patience) {
   phase_ = phase;
-  deadline_ = Lane::now() + patience;
+  deadline_ = lane_->now() + patience;
 }
 
 void Connection::sweep(Time now) {
-  if (phase_ == Phase::Handling) return;  // handlers have deadlines of their own
+  // Whoever decides about a request, or answers it, has deadlines of their own.
+  if (phase_ == Phase::Processing) return;
+  if (phase_ == Phase::Handling) {
+    watchWhileHandling();
+    return;
+  }
   if (phase_ == Phase::Streaming) {
     if (now - sent_ >= options().heartbeat) heartbeat();
     return;

@@ -41,7 +41,7 @@ class StreamWriter {
 };
 
 void Connection::heartbeat() {
-  sent_ = Lane::now();
+  sent_ = lane_->now();
   StreamWriter::comment(*streaming_->events);
 }
 
@@ -86,7 +86,7 @@ Task<> Connection::stream(Response response) {
 Task<std::size_t> Connection::sendEvents(Streaming& streaming) {
   EventStream& events = *streaming.events;
   std::size_t sent = 0;
-  sent_ = Lane::now();
+  sent_ = lane_->now();
   while (streaming.has_client) {
     phase_ = Phase::Streaming;
     if (!StreamWriter::hasWaiting(events)) {
@@ -101,7 +101,7 @@ Task<std::size_t> Connection::sendEvents(Streaming& streaming) {
       work_->out += text;
     }
     sent += work_->out.size();
-    sent_ = Lane::now();
+    sent_ = lane_->now();
     if (!co_await flush()) streaming.has_client = false;
   }
   if (streaming.has_client && streaming.is_chunked) {

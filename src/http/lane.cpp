@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 
 namespace nimbus::http {
 
@@ -79,7 +78,8 @@ Lane::~Lane() {
 }
 
 void Lane::start() {
-  armSweep();
+  // A clock of somebody else's is looked at when they say so.
+  if (settings_->hooks.clock == nullptr) armSweep();
 }
 
 void Lane::adopt(Socket socket) {
@@ -89,12 +89,6 @@ void Lane::adopt(Socket socket) {
   if (open >= limit + kMostTurnedAway) return;
   const auto role = open >= limit ? Connection::Role::TurnAway : Connection::Role::Serve;
   Connection::start(shared_from_this(), std::move(socket), role);
-}
-
-Time Lane::now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  return Time(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
 }
 
 std::unique_ptr<Workspace> Lane::borrow() {
@@ -158,9 +152,9 @@ void Lane::armSweep() {
 }
 
 void Lane::sweep() {
-  const Time now = Lane::now();
+  const Time time = now();
   // Nothing a connection does here ends its task at once, so none leaves the list meanwhile.
-  for (Connection& connection : lists_->open) connection.sweep(now);
+  for (Connection& connection : lists_->open) connection.sweep(time);
 }
 
 Task<std::size_t> Lane::stop(Time deadline) {

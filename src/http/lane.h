@@ -25,13 +25,16 @@ class Connection;
 // the task directly. With a concrete type here and Task's there it would count work and dispatch.
 using Executor = boost::asio::any_io_executor;
 using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Executor>;
-using Time = std::chrono::steady_clock::time_point;
+using Time = SteadyTime;
 
 // What all connections of a server share and none changes.
 struct Settings {
+  const SteadyClock& clock() const { return hooks.clock != nullptr ? *hooks.clock : own_clock; }
+
   ServerOptions options;
   const Router& router;
   ServerHooks hooks;
+  SystemSteadyClock own_clock;
   std::unique_ptr<boost::asio::ssl::context> tls;
   // Open connections of all threads, those turned away included.
   mutable std::atomic<std::size_t> connections = 0;
@@ -103,8 +106,10 @@ class Lane : public std::enable_shared_from_this<Lane> {
   Task<std::size_t> stop(Time deadline);
   bool isStopping() const { return is_stopping_; }
 
-  // Monotonic, a few milliseconds coarse, and almost free.
-  static Time now();
+  // Ends what has waited too long, now; else a timer does.
+  void sweep();
+
+  Time now() const { return settings_->clock().roughly(); }
   DateLine& date() { return date_; }
   RequestIds& requestIds() { return request_ids_; }
 
@@ -121,7 +126,6 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
  private:
   void armSweep();
-  void sweep();
   void flushDirty();
 
   struct Lists;

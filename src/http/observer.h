@@ -12,7 +12,7 @@ namespace nimbus::http {
 struct Exchange {
   std::string_view route;  // the pattern, so a bounded set; empty if no route was found
   Method method = Method::Get;
-  int status = 0;
+  int status = 0;                       // 499: its client left, and it was cancelled
   std::chrono::nanoseconds duration{};  // from the complete head to the finished answer
   std::uint64_t bytes_in = 0;           // head and body
   std::uint64_t bytes_out = 0;

@@ -1,9 +1,9 @@
 #include "http/problem.h"
 
 #include "base/json_text.h"
+#include "http/text.h"
 
 #include <array>
-#include <charconv>
 #include <utility>
 
 namespace nimbus::http {
@@ -42,12 +42,6 @@ static_assert(kCodes.size() == static_cast<std::size_t>(Code::InsufficientStorag
 
 const CodeText& textOf(Code code) {
   return kCodes.at(static_cast<std::size_t>(code));
-}
-
-void appendNumber(std::string& out, std::int64_t number) {
-  std::array<char, 24> digits{};
-  const auto [end, failure] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
-  out.append(digits.data(), end);
 }
 
 void appendMember(std::string& out, std::string_view name, std::string_view value) {
@@ -180,6 +174,8 @@ std::string_view reasonOf(int status) {
       return "Too Many Requests";
     case 431:
       return "Request Header Fields Too Large";
+    case 499:
+      return "Client Closed Request";
     case 500:
       return "Internal Server Error";
     case 501:

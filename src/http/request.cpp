@@ -36,7 +36,9 @@ std::size_t Request::headerCount(std::string_view name) const {
 void Request::reset() {
   // A body is the handler's to keep or move; a large one left behind is not hoarded.
   static constexpr std::size_t kKeptBody = 16 * 1024;
-  target = raw_path = path = query = id = traceparent = {};
+  method = Method::Get;
+  version = 11;
+  target = raw_path = path = query = id = traceparent = peer_address = {};
   headers.clear();
   body.clear();
   if (body.capacity() > kKeptBody) body.shrink_to_fit();

@@ -2,8 +2,8 @@
 // it is cut anywhere and means the same, views stay inside the head, and what we accept Beast's own
 // parser accepts too, with the same framing and the same body.
 //
-//   cmake --preset asan -DNIMBUS_FUZZ=ON && cmake --build --preset asan --target http_request_fuzz
-//   build-asan/src/http/http_request_fuzz -max_total_time=60 DIRECTORY src/http/fuzz_seeds
+//   cmake --preset asan && cmake --build --preset asan --target http_request_fuzz
+//   build-asan/src/http/http_request_fuzz -max_total_time=60 DIRECTORY src/http/fuzz_seeds/request
 #include "http/chunked.h"
 #include "http/head_parser.h"
 #include "http/router.h"

@@ -32,8 +32,10 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 // (SO_REUSEPORT) goes by a hash, which gives few long-lived connections to threads unevenly.
 class Acceptor : public std::enable_shared_from_this<Acceptor> {
  public:
-  Acceptor(asio::io_context& context, std::vector<std::shared_ptr<Lane>> lanes)
-      : acceptor_(context), pause_(context), lanes_(std::move(lanes)) {}
+  enum class Retry { ByTimer, ByHand };
+
+  Acceptor(asio::io_context& context, std::vector<std::shared_ptr<Lane>> lanes, Retry retry)
+      : acceptor_(context), pause_(context), lanes_(std::move(lanes)), retry_(retry) {}
 
   Result<> listen(const ServerOptions& options) {
     error_code failure;
@@ -64,6 +66,12 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     acceptor_.async_accept(lane.context(), std::move(accepted));
   }
 
+  // After a failure: tries again.
+  void resume() {
+    if (is_closed_ || !std::exchange(is_paused_, false)) return;
+    accept();
+  }
+
   void close() {
     error_code ignored;
     acceptor_.close(ignored);
@@ -90,9 +98,11 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
     if (!std::exchange(is_short_, true)) {
       log::warn("cannot accept connections", {{"reason", failure.message()}});
     }
+    is_paused_ = true;
+    if (retry_ == Retry::ByHand) return;
     pause_.expires_after(kAcceptPause);
     auto again = [self = shared_from_this()](const error_code& stopped) {
-      if (!stopped && !self->is_closed_) self->accept();
+      if (!stopped) self->resume();
     };
     pause_.async_wait(std::move(again));
   }
@@ -102,7 +112,9 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   std::vector<std::shared_ptr<Lane>> lanes_;
   std::size_t next_lane_ = 0;
   std::uint16_t port_ = 0;
+  const Retry retry_;
   bool is_closed_ = false;
+  bool is_paused_ = false;
   bool is_short_ = false;  // of descriptors or memory, and the log knows
 };
 
@@ -148,7 +160,8 @@ Result<std::unique_ptr<Server>> Server::open(ServerOptions options, Threads& thr
   for (std::size_t i = 0; i < threads.size(); ++i) {
     state->lanes.push_back(std::make_shared<Lane>(threads.context(i), state->settings));
   }
-  state->acceptor = std::make_shared<Acceptor>(threads.context(0), state->lanes);
+  const auto retry = hooks.clock != nullptr ? Acceptor::Retry::ByHand : Acceptor::Retry::ByTimer;
+  state->acceptor = std::make_shared<Acceptor>(threads.context(0), state->lanes, retry);
   NIMBUS_CHECK(state->acceptor->listen(settings.options));
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
@@ -183,11 +196,30 @@ Task<> closeAcceptor(std::shared_ptr<Acceptor> acceptor) {
   co_return;
 }
 
+Task<> resumeAcceptor(std::shared_ptr<Acceptor> acceptor) {
+  acceptor->resume();
+  co_return;
+}
+
+Task<> sweepLane(std::shared_ptr<Lane> lane) {
+  lane->sweep();
+  co_return;
+}
+
 Task<std::size_t> stopLane(std::shared_ptr<Lane> lane, Time deadline) {
   co_return co_await lane->stop(deadline);
 }
 
 }  // namespace
+
+Task<> Server::sweep() {
+  NIMBUS_ASSERT(state_->settings->hooks.clock != nullptr, "the server looks at its own clock");
+  for (const auto& lane : state_->lanes) {
+    co_await asio::co_spawn(lane->context(), sweepLane(lane), asio::use_awaitable);
+  }
+  co_await asio::co_spawn(state_->acceptor->executor(), resumeAcceptor(state_->acceptor),
+                          asio::use_awaitable);
+}
 
 Task<> Server::stop(std::chrono::milliseconds drain) {
   const Time deadline = std::chrono::steady_clock::now() + drain;

@@ -5,6 +5,7 @@
 // answered in order and never run side by side, handlers run on the connection's thread.
 
 #include "base/result.h"
+#include "base/steady_clock.h"
 #include "base/task.h"
 #include "base/threads.h"
 #include "http/authorizer.h"
@@ -35,7 +36,8 @@ struct ServerOptions {
   // Over all threads. One more is told 503 and closed.
   std::size_t max_connections = 10'000;
 
-  // Time is looked at in steps of at most a second, so each of these may be late by as much.
+  // Time is looked at in steps of at most a second, so each of these may be late by as much. How
+  // long a drain takes is always measured by the system's clock.
   std::chrono::milliseconds idle_timeout{60'000};    // between requests
   std::chrono::milliseconds header_timeout{10'000};  // from a head's first byte to its last
   std::chrono::milliseconds body_timeout{10'000};    // without a byte of the body
@@ -47,16 +49,23 @@ struct ServerOptions {
   // TLS 1.2 or later if given, else plain TCP.
   std::unique_ptr<TlsFiles> tls;
 
-  // One line at level Debug per request.
+  // One line per request, whatever the log's level.
   bool access_log = false;
 };
 
-// What the server asks and tells others. Both must outlive it; null: everyone may, nobody looks.
+// What the server asks and tells others. All must outlive it; null: everyone may, nobody looks, and
+// time is the system's.
 struct ServerHooks {
   Authorizer* authorizer = nullptr;
   Observer* observer = nullptr;
+  // For tests. Who gives a clock calls Server::sweep() after moving it: no timer looks at it.
+  const SteadyClock* clock = nullptr;
 };
 
+// A handler that waits is cancelled (asio::cancellation_type::terminal) when its client closes the
+// connection, or only its own end of it, and the handler has been running for as long as it takes
+// the server to look at the time: a second at most. Its request is then observed with status 499,
+// unless it answers nevertheless.
 class Server {
  public:
   // Binds and listens; clients wait until start(). Fails if the address cannot be had or the TLS
@@ -74,6 +83,10 @@ class Server {
   std::uint16_t port() const;
 
   void start();
+
+  // Looks at every deadline now, and tries again to accept if that has failed. What it ends may
+  // still be ending when this returns. Only with a clock of one's own: else the server does it.
+  Task<> sweep();
 
   // Stops accepting and closes idle connections at once. Requests being answered have until `drain`
   // has passed; their answers say `Connection: close`. Event streams are ended. Then whatever is

@@ -1,4 +1,5 @@
 #include "base/testing/temporary_directory.h"
+#include "http/testing/requests.h"
 #include "http/testing/test_server.h"
 
 #include <boost/asio/connect.hpp>
@@ -120,10 +121,12 @@ TEST_F(TlsTest, PlainHttpOnTheTlsPortIsClosed) {
 }
 
 TEST_F(TlsTest, AHandshakeThatDoesNotEndIsCutOff) {
-  ServerOptions quick = options();
-  quick.header_timeout = std::chrono::milliseconds(80);
-  TestServer server(std::move(quick));
+  Watch watch;
+  TestServer server(options(), 1, {.observer = &watch});
   RawClient client(server.port());
+  watch.opened.acquire();
+  // Longer than it may be idle: how far it has come does not matter.
+  server.pass(ServerOptions().idle_timeout);
   EXPECT_EQ(client.waitForEnd(), RawClient::Ended::Closed);
 }
 
@@ -135,6 +138,36 @@ TEST_F(TlsTest, AnEventStreamNoticesThatItsClientLeft) {
     client.receiveUntil("id: 3\n");
   }
   EXPECT_TRUE(server.stream_ended.try_acquire_for(RawClient::kPatience));
+}
+
+TEST_F(TlsTest, AHandlerIsCancelledWhenItsClientLeaves) {
+  TestServer server(options());
+  {
+    TlsClient client(server.port(), TLS1_3_VERSION);
+    client.send(kHeld);
+    server.held.acquire();
+    server.pass(std::chrono::seconds(1));
+    client.send(kHello);
+  }
+  EXPECT_TRUE(server.cancelled.try_acquire_for(RawClient::kPatience));
+}
+
+TEST_F(TlsTest, WhatIsSentAheadOfAnAnswerIsKept) {
+  TestServer server(options());
+  TlsClient client(server.port(), TLS1_3_VERSION);
+  client.send(kHeld);
+  server.held.acquire();
+  const std::string body(30'000, 'b');  // more than the room there is
+  for (int i = 0; i < 3; ++i) {
+    server.pass(std::chrono::seconds(1));
+    client.send(echo(body + std::to_string(i)));
+  }
+  server.pass(std::chrono::seconds(1));
+  server.release();
+  client.receiveUntil("released");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(client.receiveUntil(body + std::to_string(i)), HasSubstr("200 OK"));
+  }
 }
 
 TEST_F(TlsTest, StopEndsIdleConnectionsAndStreams) {

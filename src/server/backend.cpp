@@ -20,10 +20,10 @@ Result<> Backend::checkServe(const cli::ServeOptions& options) const {
   return checkRun(config_, runOptions(options));
 }
 
-Result<> Backend::serve(const cli::ServeOptions& options, std::ostream& out) {
+Result<> Backend::serve(const cli::ServeOptions& options, cli::Output output) {
   log::configure(config_.log.level, config_.log.format);
   for (const Settings::Problem& warning : settings_.warnings()) log::warn(warning.text());
-  return runServer(config_, runOptions(options), out);
+  return runServer(config_, runOptions(options), {output.out, output.err});
 }
 
 }  // namespace nimbus::server

@@ -13,7 +13,7 @@ class Backend final : public cli::Backend {
   Settings& settings() override { return settings_; }
   Settings::Problems crossCheck() const override;
   Result<> checkServe(const cli::ServeOptions& options) const override;
-  Result<> serve(const cli::ServeOptions& options, std::ostream& out) override;
+  Result<> serve(const cli::ServeOptions& options, cli::Output output) override;
 
  private:
   Config config_;

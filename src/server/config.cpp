@@ -39,13 +39,14 @@ void declareServer(Settings& settings, ServerConfig& config) {
                "How long a client may take to send a request's head");
   settings.add("server.body_timeout_ms", config.body_timeout, kWait,
                "How long a client may pause while it sends a body");
+  settings.add("server.body_total_timeout_ms", config.body_total_timeout, kWait,
+               "How long a client may take to send a whole body");
   settings.add("server.write_timeout_ms", config.write_timeout, kWait,
                "How long a client may take no byte of an answer");
   settings.add("server.drain_ms", config.drain, {Millis(0), Millis(3600 * 1000)},
                "How long running requests may go on after SIGTERM");
   settings.add("server.public_metrics", config.public_metrics, "Serve /metrics without a key");
-  settings.add("server.access_log", config.access_log,
-               "Log every request, at level debug: set log.level too");
+  settings.add("server.access_log", config.access_log, "Log every request, whatever log.level is");
   settings.add("server.tls.cert_file", config.tls_cert_file,
                "Certificate chain in PEM; with tls.key_file the server speaks HTTPS only");
   settings.add("server.tls.key_file", config.tls_key_file, "Private key in PEM");

@@ -25,6 +25,7 @@ struct ServerConfig {
   Millis idle_timeout{60'000};
   Millis header_timeout{10'000};
   Millis body_timeout{10'000};
+  Millis body_total_timeout{300'000};
   Millis write_timeout{30'000};
   Millis drain{10'000};
   bool public_metrics = false;

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
+#include "base/steady_clock.h"
 #include "base/threads.h"
 #include "base/version.h"
 #include "gateway/admin_key.h"
@@ -75,6 +76,7 @@ http::ServerOptions httpOptions(const ServerConfig& config, const ListenAddress&
   options.idle_timeout = config.idle_timeout;
   options.header_timeout = config.header_timeout;
   options.body_timeout = config.body_timeout;
+  options.body_total_timeout = config.body_total_timeout;
   options.write_timeout = config.write_timeout;
   options.access_log = config.access_log;
   if (!config.tls_cert_file.empty()) {
@@ -85,13 +87,15 @@ http::ServerOptions httpOptions(const ServerConfig& config, const ListenAddress&
   return options;
 }
 
+// The one showing of a new key is not a log line: logs are kept, copied and read by others, and may
+// be set to say nothing.
 Result<> addAdministrator(gateway::Authorization& authorization, const std::string& directory,
-                          Random& random) {
+                          Random& random, std::ostream& err) {
   NIMBUS_TRY(const auto admin, gateway::openAdminKey(directory, random));
   authorization.addKey(admin.key, {"administrator", {"admin"}});
   if (admin.is_new) {
-    log::info("made the administrator key; it is shown only this once",
-              {{"key", admin.key}, {"file", admin.path}});
+    err << "The administrator key, shown only this once: " << admin.key << "\nIt is kept in "
+        << admin.path << std::endl;
   }
   return {};
 }
@@ -105,29 +109,79 @@ void endAtNextSignal(asio::signal_set& signals) {
   });
 }
 
-// Returns the deadline it has set, which also covers what its caller has to end.
-Task<std::unique_ptr<ExitDeadline>> serveUntilSignal(http::Server& server, StoreUpkeep& upkeep,
-                                                     Millis drain) {
+// Sets the deadline when it is told to stop.
+Task<> serveUntilSignal(http::Server& server, StoreUpkeep& upkeep, Millis drain,
+                        std::unique_ptr<ExitDeadline>& deadline) {
   asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
   const int signal = co_await signals.async_wait(asio::use_awaitable);
   log::info("stopping", {{"signal", signal}, {"drain_ms", drain.count()}});
-  auto deadline = std::make_unique<ExitDeadline>(drain + kAfterDrain);
+  deadline = std::make_unique<ExitDeadline>(drain + kAfterDrain);
   endAtNextSignal(signals);
   co_await server.stop(drain);
   co_await upkeep.stop();
-  co_return deadline;
 }
 
 // Runs one task to its end; for what must be done before there is a server.
-Result<> runToEnd(asio::io_context& context, Task<Result<>> task) {
+template <typename T>
+T runToEnd(asio::io_context& context, Task<T> task) {
   auto result = asio::co_spawn(context, std::move(task), asio::use_future);
   while (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) context.run_one();
   return result.get();
 }
 
+void addOwnMetrics(Metrics& metrics) {
+  metrics.addProcessMetrics();
+  metrics.gauges("nimbus_build_info", "What runs; always 1.", {{"version"}})
+      .with({std::string(version())})
+      .set(1);
+}
+
+std::string instanceId(const GatewayConfig& config, const Clock& clock, Random& random) {
+  if (config.instance_id != "auto") return config.instance_id;
+  return makeInstanceId(hostName(), ::getpid(), clock.now(), random);
+}
+
+gateway::Authorization::Options whoMay(const ServerConfig& config, const RunOptions& options) {
+  gateway::Authorization::Options allowed;
+  allowed.authenticate = options.authenticate;
+  if (config.public_metrics) allowed.public_scopes.insert("metrics:read");
+  return allowed;
+}
+
+void sayReady(std::ostream& out, const ServerConfig& config, const std::string& address) {
+  const std::string_view scheme = config.tls_cert_file.empty() ? "http" : "https";
+  out << "nimbus ready on " << scheme << "://" << address << std::endl;
+}
+
+void logReady(const ServerConfig& config, const std::string& instance_id, const Threads& threads,
+              const store::Description& kept) {
+  log::info("ready", {{"instance", instance_id},
+                      {"version", version()},
+                      {"threads", threads.size()},
+                      {"data", config.data},
+                      {"store", kept.backend},
+                      {"durability", store::durabilityName(kept.durability)}});
+}
+
+// What openStore() would refuse too, but only after the disk was touched.
+Result<> checkStore(const GatewayConfig& config) {
+  if (config.store_backend != StoreBackend::Sqlite) {
+    return Error(Code::InvalidArgument,
+                 "this version keeps its data in SQLite only; leave --store and "
+                 "gateway.store.backend out, or set them to sqlite");
+  }
+  if (!config.sqlite_wal_mode) {
+    return Error(Code::InvalidArgument,
+                 "gateway.store.sqlite.walMode: the store cannot do without its write-ahead log; "
+                 "leave the setting out");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<> checkRun(const Config& config, const RunOptions& options) {
+  NIMBUS_CHECK(checkStore(config.gateway));
   NIMBUS_TRY(const auto listen, parseListenAddress(config.server.listen));
   if (options.authenticate || listen.is_loopback) return {};
   return Error(Code::Forbidden,
@@ -136,42 +190,33 @@ Result<> checkRun(const Config& config, const RunOptions& options) {
                            config.server.listen));
 }
 
-Result<> runServer(const Config& config, const RunOptions& options, std::ostream& out) {
+Result<> runServer(const Config& config, const RunOptions& options, Output output) {
   log::configure(config.log.level, config.log.format);
   NIMBUS_CHECK(checkRun(config, options));
   NIMBUS_TRY(const auto listen, parseListenAddress(config.server.listen));
-  ::umask(S_IRWXG | S_IRWXO);  // whatever we keep is nobody else's, wherever it is kept
-  NIMBUS_CHECK(openDataDirectory(config.server.data));
-  raiseDescriptorLimit(config.server.max_connections);
-
-  const SystemClock clock;
-  SystemRandom random;
-  const std::string instance_id = config.gateway.instance_id == "auto"
-                                      ? makeInstanceId(hostName(), ::getpid(), clock.now(), random)
-                                      : config.gateway.instance_id;
   if (options.functions) {
     log::warn("--functions has no effect yet: this version runs no functions");
   }
+  // Before all that may hang while it ends, so that it ends after them.
+  std::unique_ptr<ExitDeadline> deadline;
+
+  ::umask(S_IRWXG | S_IRWXO);  // whatever we keep is nobody else's, wherever it is kept
+  NIMBUS_CHECK(openDataDirectory(config.server.data));
+  raiseDescriptorLimit(config.server.max_connections);
+  SystemClock clock;
+  SystemSteadyClock steady_clock;
+  SystemRandom random;
+  const std::string instance_id = instanceId(config.gateway, clock, random);
 
   Metrics metrics;
-  metrics.addProcessMetrics();
-  metrics.gauges("nimbus_build_info", "What runs; always 1.", {{"version"}})
-      .with({std::string(version())})
-      .set(1);
-
-  gateway::Authorization::Options allowed;
-  allowed.authenticate = options.authenticate;
-  if (config.server.public_metrics) allowed.public_scopes.insert("metrics:read");
-  gateway::Authorization authorization(std::move(allowed));
-  if (options.authenticate) {
-    NIMBUS_CHECK(addAdministrator(authorization, config.server.data, random));
-  }
-
+  addOwnMetrics(metrics);
   asio::io_context main_context(1);
   NIMBUS_TRY(const auto store, openStore(config, clock, metrics));
   StoreUpkeep upkeep(*store, main_context.get_executor(), {});
+
   const NoActivity activity;
-  gateway::Health health(instance_id, {upkeep, activity, clock});
+  gateway::Authorization authorization(whoMay(config.server, options));
+  gateway::Health health(instance_id, {upkeep, activity, steady_clock});
   gateway::Pages pages(metrics);
   http::Router router;
   health.addRoutes(router);
@@ -183,27 +228,23 @@ Result<> runServer(const Config& config, const RunOptions& options, std::ostream
   NIMBUS_TRY(const auto server, http::Server::open(httpOptions(config.server, listen), threads,
                                                    router, {&authorization, &http_metrics}));
   NIMBUS_CHECK(runToEnd(main_context, upkeep.start()));
-  // Signals are caught before anyone can be told that the server is ready to be sent one.
-  std::unique_ptr<ExitDeadline> deadline;
-  std::exception_ptr failure;
-  asio::co_spawn(main_context, serveUntilSignal(*server, upkeep, config.server.drain),
-                 [&](const std::exception_ptr& thrown, std::unique_ptr<ExitDeadline> started) {
-                   failure = thrown;
-                   deadline = std::move(started);
-                 });
-  main_context.poll();
+  // Last of all that can fail: a start that does not succeed must not use up the one showing.
+  if (options.authenticate) {
+    if (auto added = addAdministrator(authorization, config.server.data, random, output.err);
+        !added) {
+      runToEnd(main_context, upkeep.stop());
+      return added;
+    }
+  }
 
+  // Signals are caught before anyone can be told that the server is ready to be sent one.
+  std::exception_ptr failure;
+  asio::co_spawn(main_context, serveUntilSignal(*server, upkeep, config.server.drain, deadline),
+                 [&](const std::exception_ptr& thrown) { failure = thrown; });
+  main_context.poll();
   server->start();
-  const std::string_view scheme = config.server.tls_cert_file.empty() ? "http" : "https";
-  out << "nimbus ready on " << scheme << "://" << hostAndPort(listen.address, server->port())
-      << std::endl;
-  const store::Description kept = store->describe();
-  log::info("ready", {{"instance", instance_id},
-                      {"version", version()},
-                      {"threads", threads.size()},
-                      {"data", config.server.data},
-                      {"store", kept.backend},
-                      {"durability", store::durabilityName(kept.durability)}});
+  sayReady(output.out, config.server, hostAndPort(listen.address, server->port()));
+  logReady(config.server, instance_id, threads, store->describe());
   main_context.run();
   if (failure) return Error(Code::Internal, "the server failed while it was stopped");
   threads.stop();

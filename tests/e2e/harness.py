@@ -66,13 +66,13 @@ class Answer:
 
 
 class Server:
-    def __init__(self, directory, *arguments, env=None, listen="127.0.0.1:0", tls=None):
+    def __init__(self, directory, *arguments, env=None, listen="127.0.0.1:0", tls=None, prefix=()):
         self.data = pathlib.Path(directory) / "data"
         self.log_path = pathlib.Path(directory) / "log"
         self.tls = tls
         self.log = open(self.log_path, "ab")
         self.process = subprocess.Popen(
-            [BINARY, "serve", "--listen", listen, "--data", str(self.data), *arguments],
+            [*prefix, BINARY, "serve", "--listen", listen, "--data", str(self.data), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self.log,

@@ -1,6 +1,10 @@
+import json
+import socket
 import subprocess
 
-from harness import PATIENCE
+import pytest
+
+from harness import PATIENCE, Server
 
 
 def test_health_has_exactly_its_fields(server):
@@ -125,3 +129,32 @@ def test_a_method_that_is_not_there_names_those_that_are(server):
     assert answer.status == 405
     assert answer.json["code"] == "method_not_allowed"
     assert "GET" in answer.headers["Allow"]
+
+
+def test_asked_for_every_request_is_logged(tmp_path):
+    with Server(tmp_path, "--set", "server.access_log=true", "--set", "log.level=warn") as server:
+        request_id = server.get("/health?secret=1").headers["Nimbus-Request-Id"]
+        server.get("/nope")
+        server.stop()
+        lines = [json.loads(line) for line in server.log_text().splitlines() if line.startswith("{")]
+    assert [(line["method"], line["path"], line["status"]) for line in lines] == [
+        ("GET", "/health", 200), ("GET", "/nope", 404),
+    ]
+    assert lines[0]["request_id"] == request_id
+    assert lines[0]["peer"] == "127.0.0.1"
+    assert lines[0]["duration_us"] >= 0
+
+
+@pytest.mark.parametrize(
+    "setting, sent",
+    [
+        ("header_timeout_ms", b"GET /health HTTP/1.1\r\nX-Half: "),
+        ("body_timeout_ms", b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"),
+        ("body_total_timeout_ms", b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"),
+    ],
+)
+def test_half_a_request_is_answered_408_in_time(tmp_path, setting, sent):
+    with Server(tmp_path, "--set", f"server.{setting}=100") as server:
+        with socket.create_connection((server.host, server.port), 5.0) as slow:
+            slow.sendall(sent)
+            assert slow.recv(12) == b"HTTP/1.1 408"

@@ -1,8 +1,36 @@
 import re
+import socket
 import stat
 import subprocess
 
-from harness import BINARY, PATIENCE, Server, clean_environment
+import pytest
+
+from harness import BINARY, PATIENCE, Server, clean_environment, nimbus
+
+SHOWN = "The administrator key, shown only this once: "
+
+
+@pytest.mark.parametrize("level", ["debug", "warn", "off"])
+def test_a_new_key_is_shown_whatever_is_logged_and_is_in_no_log_line(tmp_path, level):
+    with Server(tmp_path, "--set", f"log.level={level}", "--set", "log.format=json") as server:
+        lines = server.log_text().splitlines()
+        assert [line for line in lines if server.key in line] == [SHOWN + server.key]
+
+
+@pytest.mark.parametrize("trouble", ["port", "store"])
+def test_a_start_that_fails_does_not_use_up_the_showing(tmp_path, trouble):
+    data = tmp_path / "data"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1] if trouble == 'port' else 0}"
+        if trouble == "store":
+            data.mkdir()
+            (data / "nimbus.db").write_text("this is no database, and long enough to be seen as none")
+        failed = nimbus("serve", "--listen", listen, "--data", str(data))
+    assert failed.returncode == 1
+    assert "nk_" not in failed.stderr
+    (data / "nimbus.db").unlink(missing_ok=True)
+    with Server(tmp_path) as server:
+        assert server.log_text().count(SHOWN + server.key) == 1
 
 
 def test_the_first_start_makes_a_key_and_shows_it_once(tmp_path):

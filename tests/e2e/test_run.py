@@ -1,106 +1,74 @@
-"""./run in a checkout where an earlier build left a binary, with a build that is not real."""
+"""./run, with the build and the packages stubbed: what it says, and when."""
 
 import os
-import pty
 import shutil
+import signal
 import subprocess
 
 import pytest
 
-from harness import PATIENCE, REPOSITORY, clean_environment
-
-
-class Checkout:
-    def __init__(self, directory):
-        self.directory = directory
-        self.tools = directory / "path"
-        self.script("path/cmake", 'case $1 in --build) exec build ;; *) exec configure ;; esac')
-        self.script("path/ninja", "exec build")
-        self.configure("exit 0")
-        self.build("exit 0")
-        self.script("tools/install-packages", "exit 0")
-        self.script("build/nimbus", 'echo "$@" > started')
-        (directory / "build/build.ninja").touch()
-        shutil.copy(REPOSITORY / "run", directory / "run")
-
-    def script(self, name, body):
-        path = self.directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-
-    def configure(self, body):
-        self.script("path/configure", body)
-
-    def build(self, body):
-        self.script("path/build", body)
-
-    def run(self, *arguments, terminal):
-        """The exit code of ./run."""
-        ours, theirs = pty.openpty() if terminal else os.pipe()
-        try:
-            return subprocess.run(
-                [self.directory / "run", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=theirs,
-                stderr=theirs,
-                timeout=PATIENCE,
-                env=clean_environment(PATH=f"{self.tools}:{os.environ['PATH']}"),
-            ).returncode
-        finally:
-            os.close(theirs)
-            os.close(ours)
-
-    @property
-    def started(self):
-        """The arguments of the server, None if it was not started."""
-        path = self.directory / "started"
-        return path.read_text().split() if path.exists() else None
+from harness import BINARY, PATIENCE, REPOSITORY, clean_environment
 
 
 @pytest.fixture
 def checkout(tmp_path):
-    return Checkout(tmp_path)
+    shutil.copy(REPOSITORY / "run", tmp_path / "run")
+    for stub in ("tools/install-packages", "bin/cmake"):
+        path = tmp_path / stub
+        path.parent.mkdir()
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "build.ninja").touch()
+    os.symlink(BINARY, tmp_path / "build" / "nimbus")
+    return tmp_path
 
 
-somewhere = pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "no-terminal"])
+def start(checkout, *arguments, env=None):
+    path = f"{checkout / 'bin'}:{os.environ['PATH']}"
+    return subprocess.Popen(
+        [checkout / "run", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=clean_environment(PATH=path, **(env or {})),
+    )
 
 
-@somewhere
-def test_what_was_built_is_started(checkout, terminal):
-    assert checkout.run("--listen", "127.0.0.1:0", terminal=terminal) == 0
-    assert checkout.started == ["serve", "--listen", "127.0.0.1:0"]
+@pytest.mark.parametrize(
+    "arguments, env",
+    [
+        (["--listen", "127.0.0.1:0"], {}),
+        (["--set", "server.listen=[::1]:0"], {}),
+        ([], {"NIMBUS_SERVER__LISTEN": "127.0.0.1:0"}),
+    ],
+)
+def test_it_says_where_the_server_really_is(checkout, arguments, env):
+    process = start(checkout, "--data", "data", *arguments, env=env)
+    try:
+        line = process.stdout.readline()
+        address = line.removeprefix("nimbus ready on ").strip()
+        assert address.startswith("http://") and not address.endswith(":0")
+        said = ""
+        while f"curl {address}/health" not in said:
+            said += process.stderr.readline()
+        assert f"{address}/docs" in said
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
-@somewhere
-def test_a_failed_build_starts_nothing(checkout, terminal):
-    # It says what ninja says, lines of progress among them: those once hid the exit code.
-    checkout.build("echo '[1/2] Building CXX object x.o'; echo 'FAILED: x.o'; exit 1")
-    assert checkout.run(terminal=terminal) != 0
-    assert checkout.started is None
+def test_a_start_that_fails_names_no_address(checkout):
+    process = start(checkout, "--data", "data", "--listen", "nowhere")
+    out, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2
+    assert out == ""
+    assert "curl" not in said
 
 
-@somewhere
-def test_a_failed_build_is_a_failure_when_only_building_too(checkout, terminal):
-    checkout.build("exit 1")
-    assert checkout.run("--build-only", terminal=terminal) != 0
-
-
-@somewhere
-def test_a_failed_configuration_starts_nothing(checkout, terminal):
-    (checkout.directory / "build/build.ninja").unlink()
-    checkout.configure("exit 1")
-    assert checkout.run(terminal=terminal) != 0
-    assert checkout.started is None
-
-
-@somewhere
-def test_packages_that_cannot_be_installed_start_nothing(checkout, terminal):
-    checkout.script("tools/install-packages", "exit 1")
-    assert checkout.run(terminal=terminal) != 0
-    assert checkout.started is None
-
-
-def test_only_building_starts_nothing(checkout):
-    assert checkout.run("--build-only", terminal=False) == 0
-    assert checkout.started is None
+@pytest.mark.parametrize("arguments", [["--build-only"], ["--data", "data", "--build-only"]])
+def test_build_only_starts_nothing(checkout, arguments):
+    process = start(checkout, *arguments)
+    out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert out == ""
+    assert not (checkout / "data").exists()

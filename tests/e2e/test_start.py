@@ -62,6 +62,20 @@ def test_without_keys_only_this_machine_is_served(tmp_path, listen):
     assert not (tmp_path / "d").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        (["--store", "redis://127.0.0.1:1"], "SQLite only"),
+        (["--set", "gateway.store.sqlite.walMode=false"], "walMode"),
+    ],
+)
+def test_a_store_that_is_not_there_is_refused_before_the_disk_is_touched(tmp_path, arguments, named):
+    done = nimbus("serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"), *arguments)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert not (tmp_path / "d").exists()
+
+
 def test_the_instance_has_a_name_of_its_own(tmp_path):
     with Server(tmp_path) as server:
         name = server.get("/health").json["instanceId"]

@@ -1,6 +1,8 @@
 import select
+import shutil
 import signal
 import socket
+import subprocess
 
 import pytest
 
@@ -99,6 +101,24 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
             code, seconds = server.stop()
             assert code == 128 + signal.SIGTERM
             assert seconds < 10
+
+
+def can_trace():
+    strace = shutil.which("strace")
+    return strace and subprocess.run([strace, "-o", "/dev/null", "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_trace(), reason="strace cannot trace here")
+def test_a_store_that_does_not_close_does_not_hold_it(tmp_path):
+    # Closing one of the store's files takes longer than there is time. -D: the server, not the
+    # tracer, is our child. It is over only when the tracer lets go, so the log must say when it ended.
+    held = tmp_path / "data" / "nimbus.db-turnstile"
+    slow = ["strace", "-D", "-f", "-o", str(tmp_path / "trace"), "-P", str(held),
+            "-e", "trace=close", "-e", "inject=close:delay_enter=3s"]
+    with Server(tmp_path, "--set", "server.drain_ms=0", prefix=slow) as server:
+        code, _ = server.stop()
+        assert code == 0
+        assert "left behind" in server.log_text()
 
 
 def test_nobody_is_accepted_after_the_end(server):

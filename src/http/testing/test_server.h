@@ -1,7 +1,9 @@
 #pragma once
-// A server on a free port with a few routes that tests need, and a way to hold its handlers.
+// A server on a free port with a few routes that tests need, a way to hold its handlers, and a
+// clock that only the test moves.
 
 #include "base/assert.h"
+#include "base/testing/manual_steady_clock.h"
 #include "base/threads.h"
 #include "http/event_stream.h"
 #include "http/server.h"
@@ -23,12 +25,24 @@
 
 namespace nimbus::http {
 
+// Counts what a server does, and lets a test wait for it.
+class Watch : public Observer {
+ public:
+  void onConnectionOpened() override { opened.release(); }
+  void onConnectionClosed() override { closed.release(); }
+  void onRequest(const Exchange& /*exchange*/) override {}
+
+  std::counting_semaphore<1000> opened{0};
+  std::counting_semaphore<1000> closed{0};
+};
+
 class TestServer {
  public:
   explicit TestServer(ServerOptions options = {}, std::size_t thread_count = 1,
                       ServerHooks hooks = {})
       : threads_(thread_count) {
     addRoutes();
+    hooks.clock = &clock_;
     auto opened = Server::open(std::move(options), threads_, router, hooks);
     NIMBUS_ASSERT(opened.has_value(), "a test server can listen");
     server = *std::move(opened);
@@ -50,12 +64,19 @@ class TestServer {
   }
   void stop(std::chrono::milliseconds drain) { beginStop(drain).get(); }
 
+  // Lets time pass, and has the server look at it. What waits when this is called has waited that
+  // much longer when it returns; what the test sent before may not have been read yet.
+  void pass(std::chrono::milliseconds time) {
+    boost::asio::co_spawn(threads_.executor(0), advance(time), boost::asio::use_future).get();
+  }
+
   // Of GET /held: lets those that wait, and those to come, go on. Any thread.
   void release() { is_released = true; }
 
   Router router;
 
  private:
+  ManualSteadyClock clock_;
   Threads threads_;  // outlives the server
 
  public:
@@ -165,6 +186,12 @@ class TestServer {
       if (!co_await stream.send(event)) co_return;
       if (!count && i == 3) co_await stream.waitForEnd();
     }
+  }
+
+  // On the first of the server's threads: of what that one does, each thing is before or after it.
+  Task<> advance(std::chrono::milliseconds time) {
+    clock_.advance(time);
+    co_await server->sweep();
   }
 
   struct Announce {
