@@ -174,6 +174,14 @@ def faults(**env):
     return pytest("tests/faults", env={"NIMBUS_BUILD": directory, **env})
 
 
+def schedules():
+    return programs(build("release", "schedules_tests"))
+
+
+def models():
+    return pytest("tests/models")
+
+
 def long_faults():
     return faults(NIMBUS_LONG="1")
 
@@ -182,12 +190,14 @@ PARTS = {
     "checks": (checks, "format, includes, coroutine traps"),
     "unit": (unit, "unit and conformance tests, and some fuzzing, with AddressSanitizer and UBSan"),
     "threads": (threads, "the same with ThreadSanitizer"),
+    "schedules": (schedules, "thousands of random schedules of the stores against the model, optimised"),
     "e2e": (end_to_end, "the real binary, from outside"),
     "faults": (faults, "kills, power cuts, full disks"),
 }
 # Run by name only.
 LONG_PARTS = {
     "long": (long_faults, "the fault tests ten times over (about half an hour)"),
+    "models": (models, "the protocols, checked exhaustively by Spin (3 GB of memory, some minutes)"),
 }
 
 
