@@ -156,7 +156,7 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
     if (job->is_named && !index_.add(*job)) {
       tasks[i] = std::move(job->task);
       job->reset();
-      JobShelf::giveBack(job);
+      JobShelf::giveBackOne(*job);
       refuse(group, SubmitStatus::DuplicateId, tasks);
       return;
     }
@@ -166,6 +166,7 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
 
 // Takes back what prepare() did; the tasks go back to their places.
 void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
+  Spent spent;
   for (std::size_t n = 0; n < group.jobs.size(); ++n) {
     Job& job = *group.jobs[n];
     std::any payload = std::move(job.task.payload);
@@ -173,7 +174,7 @@ void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
     task = job.task;  // a copy: somebody may be looking the job up
     task.payload = std::move(payload);
     const bool awaited = job.end(Phase::NotRun);
-    discard(&job);
+    discard(&job, spent);
     if (awaited) {
       {
         const std::lock_guard lock(ends_mutex_);

@@ -184,18 +184,16 @@ void Core::log(const LogEvent& event) const {
   config_.log(event);
 }
 
-void Core::discard(Job* chain) {
-  Job* unnamed = nullptr;
+void Core::discard(Job* chain, Spent& spent) {
   while (chain != nullptr) {
-    Job* const job = std::exchange(chain, chain->link);
-    if (job->is_named) {
-      index_.remove(*job);
+    Job& job = *std::exchange(chain, chain->link);
+    if (job.is_named) {
+      index_.remove(job);
     } else {
-      job->reset();
-      job->link = std::exchange(unnamed, job);
+      job.reset();
+      spent.add(job);
     }
   }
-  JobShelf::giveBack(unnamed);
 }
 
 void Core::emptied() {
@@ -270,7 +268,7 @@ SubmitStatus Core::accept(Task& task, Room*& full, bool polite) {
   if (job->is_named && !index_.add(*job)) {
     task = std::move(job->task);
     job->reset();
-    JobShelf::giveBack(job);
+    JobShelf::giveBackOne(*job);
     worker.giveBack(1);
     session->gate.leave(1);
     return SubmitStatus::DuplicateId;
@@ -304,28 +302,22 @@ SubmitStatus Core::enter(const SessionTable::Visit& visit, std::uint32_t tasks, 
       if (entry == Gate::Entry::Entered) return SubmitStatus::Accepted;
       if (entry == Gate::Entry::Full) return SubmitStatus::QueueFull;
     }
-    session = visit.obtain(mayMove, [&] { return beginSession(visit); });
+    session = visit.obtain(mayMove, [&] { return place(visit); });
     if (session == nullptr) return SubmitStatus::TooManySessions;
   }
 }
 
-SessionPointer Core::beginSession(const SessionTable::Visit& visit) {
-  const Instant now = Clock::now();
-  Worker* worker = nullptr;
-  {
-    const std::lock_guard lock(placement_mutex_);
-    const auto sessions = [this](std::size_t i) {
-      return workers_[i].sessions().load(std::memory_order_relaxed);
-    };
-    const auto placed = placer_->place(visit.hash(), sessions);
-    if (!placed) return nullptr;
-    worker = &workers_[*placed];
-    worker->sessions().fetch_add(1, std::memory_order_relaxed);
-  }
-  supervisor_->notice(now + sweepPeriod());
-  auto session = Session::make(visit.name(), static_cast<std::uint32_t>(visit.hash()), *worker);
-  session->idle_since.store(tickOf(now), std::memory_order_relaxed);
-  return session;
+Worker* Core::place(const SessionTable::Visit& visit) {
+  supervisor_->notice(Clock::now() + sweepPeriod());
+  const std::lock_guard lock(placement_mutex_);
+  const auto sessions = [this](std::size_t i) {
+    return workers_[i].sessions().load(std::memory_order_relaxed);
+  };
+  const auto placed = placer_->place(visit.hash(), sessions);
+  if (!placed) return nullptr;
+  Worker& worker = workers_[*placed];
+  worker.sessions().fetch_add(1, std::memory_order_relaxed);
+  return &worker;
 }
 
 SubmitStatus Core::checkDependencies(const Task& task) {
@@ -405,7 +397,7 @@ void Core::pause(std::string_view session_id) {
   const auto mayMove = [](const Session& found) { return found.worker->isLeaving(); };
   Session* session = nullptr;
   do {
-    session = visit.obtain(mayMove, [&] { return beginSession(visit); });
+    session = visit.obtain(mayMove, [&] { return place(visit); });
     if (session == nullptr) return;
   } while (session->gate.enter(1, 0) != Gate::Entry::Entered);
   session->worker->setPaused(*session, true);

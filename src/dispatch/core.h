@@ -67,7 +67,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   std::optional<TaskOutcome> call(Job& job) override;
   bool listens() const override { return listens_.load(std::memory_order_relaxed); }
   void concluded(Job& job, bool awaited) override;
-  void discard(Job* chain) override;
+  void discard(Job* chain, Spent& spent) override;
   void deadlineAdded(Instant at) override { supervisor_->notice(at); }
   void emptied() override;
   void log(const LogEvent& event) const override;
@@ -82,7 +82,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   SubmitStatus accept(Task& task, Room*& full, bool polite);
   SubmitStatus acceptInOrder(Task& task, Room*& full, bool polite);
   SubmitStatus enter(const SessionTable::Visit& visit, std::uint32_t tasks, Session*& session);
-  SessionPointer beginSession(const SessionTable::Visit& visit);
+  Worker* place(const SessionTable::Visit& visit);
   SubmitStatus checkDependencies(const Task& task);
   void linkDependencies(Job& job);
   Job* makeJob(Task& task, Session& session, Instant now) const;

@@ -49,6 +49,7 @@ struct alignas(kCacheLine) Job {
   bool is_named = false;
   bool has_dependencies = false;
   bool has_own_timeout = false;
+  bool holds_memory = false;  // the task does: it must be cleared, not only overwritten
   bool dependency_failed = false;
   bool arrived = false;  // its flight wants a turn of the worker
 
@@ -90,7 +91,11 @@ struct alignas(kCacheLine) Job {
     is_named = !task.id.empty();
     has_dependencies = !task.depends_on.empty();
     has_own_timeout = task.timeout.has_value();
+    holds_memory =
+        task.payload.has_value() || has_dependencies || isLong(task.id) || isLong(task.session_id);
   }
+
+  static bool isLong(const std::string& text) { return text.capacity() >= sizeof(std::string); }
 
   Phase phase() const {
     return static_cast<Phase>(mark.load(std::memory_order_acquire) & kPhaseMask);
@@ -123,14 +128,10 @@ struct alignas(kCacheLine) Job {
             .attempts = attempts};
   }
 
-  // As new, but for its shelf. Destroys what the task and its handler left.
+  // Ready for another task. Destroys what this one and its handler left. A task that holds nothing
+  // is not touched: its cache lines are the submitter's, who will write them again.
   void reset() {
-    task.id.clear();
-    task.session_id.clear();
-    task.payload.reset();
-    task.created_at = {};
-    task.depends_on.clear();
-    task.timeout.reset();
+    if (holds_memory) task = Task();
     mark.store(0, std::memory_order_relaxed);
     blocked_on.store(0, std::memory_order_relaxed);
     attempts = 0;

@@ -18,6 +18,10 @@ class JobShelf {
 
   // Jobs that nobody looks at any more, linked, each as Job::reset() leaves it.
   static void giveBack(Job* chain);
+  static void giveBackOne(Job& job) {
+    job.link = nullptr;
+    giveBack(&job);
+  }
 
  private:
   // What a shelf holds at most; the rest is freed.
@@ -35,6 +39,32 @@ class JobShelf {
   JobShelf* next_unused_ = nullptr;
   alignas(kCacheLine) std::atomic<Job*> returned_ = nullptr;  // by other threads
   std::atomic<std::uint32_t> size_ = 0;
+};
+
+// Jobs that are done with, until they are given back together.
+class Spent {
+ public:
+  Spent() = default;
+  ~Spent() { giveBack(); }
+  Spent(const Spent&) = delete;
+  Spent& operator=(const Spent&) = delete;
+
+  void add(Job& job) {
+    job.link = first_;
+    first_ = &job;
+    if (++count_ == kTogether) giveBack();
+  }
+  void giveBack() {
+    JobShelf::giveBack(first_);
+    first_ = nullptr;
+    count_ = 0;
+  }
+
+ private:
+  static constexpr std::uint32_t kTogether = 64;
+
+  Job* first_ = nullptr;
+  std::uint32_t count_ = 0;
 };
 
 }  // namespace nimbus::dispatch

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <string_view>
 
@@ -22,7 +22,7 @@ class Gate {
 
   // `limit` 0: no bound.
   Entry enter(std::uint32_t tasks, std::uint64_t limit) {
-    std::uint64_t seen = word_.load(std::memory_order_relaxed);
+    std::uint32_t seen = word_.load(std::memory_order_relaxed);
     while (true) {
       if ((seen & kRetired) != 0) return Entry::Retired;
       if (limit != 0 && (seen & kCount) + tasks > limit) return Entry::Full;
@@ -45,49 +45,50 @@ class Gate {
   void clearPaused() { word_.fetch_and(~kPaused, std::memory_order_acq_rel); }
   bool isPaused() const { return (word_.load(std::memory_order_relaxed) & kPaused) != 0; }
 
-  std::uint32_t unfinished() const {
-    return static_cast<std::uint32_t>(word_.load(std::memory_order_acquire) & kCount);
-  }
+  std::uint32_t unfinished() const { return word_.load(std::memory_order_acquire) & kCount; }
   bool isIdle() const { return word_.load(std::memory_order_relaxed) == 0; }
 
   // Only an idle session can be retired, and then nobody enters any more.
   bool tryRetire() {
-    std::uint64_t idle = 0;
+    std::uint32_t idle = 0;
     return word_.compare_exchange_strong(idle, kRetired, std::memory_order_acq_rel,
                                          std::memory_order_relaxed);
   }
 
  private:
-  static constexpr std::uint64_t kCount = 0xFFFFFFFF;
-  static constexpr std::uint64_t kHeld = std::uint64_t{1} << 32U;
-  static constexpr std::uint64_t kPaused = std::uint64_t{1} << 33U;
-  static constexpr std::uint64_t kRetired = std::uint64_t{1} << 34U;
+  static constexpr std::uint32_t kCount = 0x1FFFFFFF;
+  static constexpr std::uint32_t kHeld = 1U << 29U;
+  static constexpr std::uint32_t kPaused = 1U << 30U;
+  static constexpr std::uint32_t kRetired = 1U << 31U;
 
-  std::atomic<std::uint64_t> word_ = 0;
+  std::atomic<std::uint32_t> word_ = 0;
 };
 
-struct SessionDeleter;
-using SessionPointer = std::unique_ptr<Session, SessionDeleter>;
-
-// Small, because there are many: the name lies behind the object, in the same allocation.
+// Small, because there are many, and in one cache line if its name is not long: the name lies
+// behind the object. Memory is the business of whoever makes them.
 struct Session {
   std::atomic<Session*> next_in_bucket = nullptr;
   Gate gate;
+  std::uint32_t const hash;
   Worker* const worker;  // for life: a session that moves is forgotten and begun again
 
   // The rest belongs to the worker and is guarded by its mutex.
   Job* head = nullptr;  // a ring; a task stays at the head until it has ended
   Session* next_ready = nullptr;
-  std::uint32_t const hash;
+  std::atomic<std::uint32_t> idle_since = 0;  // a tick; the sweeper reads it without the mutex
+
   std::uint32_t const name_size;
-  std::atomic<std::uint32_t> idle_since =
-      0;               // in ticks of the sweeper; read by it without the mutex
   bool ready = false;  // stands among the worker's ready sessions
   bool busy = false;   // a thread serves it
 
-  static SessionPointer make(std::string_view name, std::uint32_t hash, Worker& worker);
+  static constexpr std::size_t sizeFor(std::string_view name);
 
-  std::string_view name() const { return {reinterpret_cast<const char*>(this + 1), name_size}; }
+  // In memory of sizeFor(name).
+  static Session* make(void* memory, std::string_view name, std::uint32_t hash, Worker& worker);
+
+  std::string_view name() const {
+    return {reinterpret_cast<const char*>(this) + kNameOffset, name_size};
+  }
 
   void append(Job& job) {
     if (head == nullptr) {
@@ -109,22 +110,23 @@ struct Session {
 
  private:
   Session(std::uint32_t name_hash, std::uint32_t size, Worker& home)
-      : worker(&home), hash(name_hash), name_size(size) {}
+      : hash(name_hash), worker(&home), name_size(size) {}
+
+  // The name begins in what would be padding.
+  static const std::size_t kNameOffset;
 };
 
-struct SessionDeleter {
-  void operator()(Session* session) const {
-    session->~Session();
-    ::operator delete(session);
-  }
-};
+inline constexpr std::size_t Session::kNameOffset = offsetof(Session, busy) + sizeof(bool);
 
-inline SessionPointer Session::make(std::string_view name, std::uint32_t hash, Worker& worker) {
-  void* const memory = ::operator new(sizeof(Session) + name.size());
+constexpr std::size_t Session::sizeFor(std::string_view name) {
+  return std::max(sizeof(Session), kNameOffset + name.size());
+}
+
+inline Session* Session::make(void* memory, std::string_view name, std::uint32_t hash,
+                              Worker& worker) {
   auto* const session = new (memory) Session(hash, static_cast<std::uint32_t>(name.size()), worker);
-  char* const behind = static_cast<char*>(memory) + sizeof(Session);
-  std::copy(name.begin(), name.end(), behind);
-  return SessionPointer(session);
+  std::copy(name.begin(), name.end(), static_cast<char*>(memory) + kNameOffset);
+  return session;
 }
 
 }  // namespace nimbus::dispatch

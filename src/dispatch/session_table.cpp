@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -15,10 +16,11 @@ SessionTable::~SessionTable() {
     for (std::size_t i = 0; stripe.owned && i < stripe.owned->count(); ++i) {
       Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
       while (session != nullptr) {
-        const SessionPointer dying(session);
-        session = session->next_in_bucket.load(std::memory_order_relaxed);
+        Session* const next = session->next_in_bucket.load(std::memory_order_relaxed);
+        destroy(stripe, std::exchange(session, next));
       }
     }
+    for (Session* const session : stripe.old_sessions) destroy(stripe, session);
   }
 }
 
@@ -33,6 +35,7 @@ Session* SessionTable::findIn(const Stripe& stripe, std::uint32_t hash, std::str
   const Buckets* const buckets = stripe.buckets.load(std::memory_order_acquire);
   if (buckets == nullptr) return nullptr;
   Session* session = buckets->of(hash).load(std::memory_order_acquire);
+  __builtin_prefetch(session, 1);  // whoever finds it will enter it
   while (session != nullptr && (session->hash != hash || session->name() != name)) {
     session = session->next_in_bucket.load(std::memory_order_acquire);
   }
@@ -49,18 +52,39 @@ Session* SessionTable::Visit::findSurely() const {
 }
 
 Session* SessionTable::Visit::obtain(const std::function<bool(const Session&)>& may_move,
-                                     const std::function<SessionPointer()>& make) const {
+                                     const std::function<Worker*()>& place) const {
   const std::lock_guard lock(stripe_.mutex);
   Session* const found = find();
   const bool moves = found != nullptr && may_move(*found) && found->gate.tryRetire();
   if (found != nullptr && !moves) return found;
   if (moves) table_.forget(stripe_, *found);
-  SessionPointer made = make();
-  if (!made) return nullptr;
-  Session* const session = made.release();
+  Worker* const worker = place();
+  if (worker == nullptr) return nullptr;
+  Session* const session = make(stripe_, name_, hash_, *worker);
   link(stripe_, *session);
   table_.size_.fetch_add(1, std::memory_order_relaxed);
   return session;
+}
+
+Session* SessionTable::make(Stripe& stripe, std::string_view name, std::uint64_t hash,
+                            Worker& worker) {
+  const std::size_t size = Session::sizeFor(name);
+  void* const memory = size <= Cells::kCellSize
+                           ? stripe.cells.take()
+                           : ::operator new(size, std::align_val_t(kCacheLine));
+  Session* const session = Session::make(memory, name, shortHash(hash), worker);
+  session->idle_since.store(tickOf(Clock::now()), std::memory_order_relaxed);
+  return session;
+}
+
+void SessionTable::destroy(Stripe& stripe, Session* session) {
+  const std::size_t size = Session::sizeFor(session->name());
+  session->~Session();
+  if (size <= Cells::kCellSize) {
+    stripe.cells.giveBack(session);
+  } else {
+    ::operator delete(session, std::align_val_t(kCacheLine));
+  }
 }
 
 void SessionTable::link(Stripe& stripe, Session& session) {
@@ -82,17 +106,16 @@ void SessionTable::forget(Stripe& stripe, Session& session) {
   --stripe.size;
   size_.fetch_sub(1, std::memory_order_relaxed);
   forgotten_(session);
-  stripe.old_sessions.emplace_back(&session);
+  stripe.old_sessions.push_back(&session);
 }
 
 // A visitor that walks a chain while its sessions are being put elsewhere may end up in another
 // chain and miss what it looks for; it then asks again under the lock.
 void SessionTable::resizeBuckets(Stripe& stripe) {
   const std::size_t current = stripe.owned ? stripe.owned->count() : 0;
-  const bool fits = stripe.size <= current * kPerBucket &&
-                    (current <= kFirstBuckets || stripe.size * 8 >= current);
-  if (fits) return;
-  const std::size_t wanted = std::max(kFirstBuckets, std::bit_ceil(stripe.size));
+  const std::size_t needed = stripe.size * kBucketsPerSession;
+  if (needed <= current && (current <= kFirstBuckets || needed * 8 >= current)) return;
+  const std::size_t wanted = std::max(kFirstBuckets, std::bit_ceil(needed));
   auto fresh = std::make_unique<const Buckets>(wanted);
   for (std::size_t i = 0; i < current; ++i) {
     Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
@@ -113,7 +136,7 @@ void SessionTable::resizeBuckets(Stripe& stripe) {
 void SessionTable::freeUnseen(Stripe& stripe) {
   if (stripe.old_sessions.empty() && stripe.old_buckets.empty()) return;
   if (!stripe.pins.isQuiet()) return;
-  std::vector<SessionPointer>().swap(stripe.old_sessions);
+  for (Session* const session : std::exchange(stripe.old_sessions, {})) destroy(stripe, session);
   stripe.old_buckets.clear();
 }
 

@@ -2,6 +2,7 @@
 // All active sessions by name. Finding one takes no lock; beginning and forgetting one locks a
 // stripe of the table.
 
+#include "dispatch/cells.h"
 #include "dispatch/hash.h"
 #include "dispatch/pins.h"
 #include "dispatch/session.h"
@@ -40,9 +41,9 @@ class SessionTable {
     Session* find() const;
 
     // The session; if there is none, or `may_move` says that it need not stay where it is and it is
-    // idle, the one that `make` makes. Null if that makes none.
+    // idle, a new one on the worker that `place` names. Null if that names none.
     Session* obtain(const std::function<bool(const Session&)>& may_move,
-                    const std::function<SessionPointer()>& make) const;
+                    const std::function<Worker*()>& place) const;
 
     // The session, found under the lock.
     Session* findSurely() const;
@@ -69,7 +70,9 @@ class SessionTable {
  private:
   static constexpr std::size_t kStripes = 256;
   static constexpr std::size_t kFirstBuckets = 4;
-  static constexpr std::size_t kPerBucket = 1;
+  // Buckets per session, at least; at most twice as many. Few sessions share one, so that few are
+  // looked at for nothing.
+  static constexpr std::size_t kBucketsPerSession = 2;
 
   using Bucket = std::atomic<Session*>;
 
@@ -91,7 +94,8 @@ class SessionTable {
     std::mutex mutex;
     std::size_t size = 0;
     std::unique_ptr<const Buckets> owned;
-    std::vector<SessionPointer> old_sessions;  // unlinked; a visitor may still look at them
+    Cells cells;
+    std::vector<Session*> old_sessions;  // unlinked; a visitor may still look at them
     std::vector<std::unique_ptr<const Buckets>> old_buckets;
   };
 
@@ -101,6 +105,8 @@ class SessionTable {
   void forget(Stripe& stripe, Session& session);
   static void resizeBuckets(Stripe& stripe);
   static void freeUnseen(Stripe& stripe);
+  static Session* make(Stripe& stripe, std::string_view name, std::uint64_t hash, Worker& worker);
+  static void destroy(Stripe& stripe, Session* session);
   Stripe& stripeOf(std::uint64_t hash) { return stripes_[hash >> 56U]; }
 
   const std::uint64_t seed_;

@@ -157,13 +157,13 @@ void Worker::sleep(Runner& runner, Lock& lock) {
   flushReleased();
   lock.unlock();
   letGo(runner);
+  runner.spent.giveBack();
+  // Not at every moment: each look takes the inbox's cache line away from those who push.
   const Instant until = Clock::now() + config_.spin;
   bool came = false;
   do {
-    for (int i = 0; i < 64 && !came; ++i) {
-      came = !inbox_.isEmpty();
-      pauseProcessor();
-    }
+    for (int i = 0; i < kPausesBetweenLooks; ++i) pauseProcessor();
+    came = !inbox_.isEmpty();
   } while (!came && Clock::now() < until);
   lock.lock();
   const bool has_work = came || !ready_.empty() || !arrivals_.empty() || mayLeave();
@@ -177,7 +177,14 @@ void Worker::sleep(Runner& runner, Lock& lock) {
 }
 
 void Worker::letGo(Runner& runner) {
-  if (runner.finished != nullptr) host_.discard(std::exchange(runner.finished, nullptr));
+  if (runner.finished != nullptr) {
+    host_.discard(std::exchange(runner.finished, nullptr), runner.spent);
+  }
+}
+
+void Worker::discardNow(Job* finished) {
+  Spent spent;
+  if (finished != nullptr) host_.discard(finished, spent);
 }
 
 // ---- Turns
@@ -453,7 +460,7 @@ bool Worker::cancel(Job& job) {
   flushReleased();
   rouse();
   lock.unlock();
-  host_.discard(finished);
+  discardNow(finished);
   return true;
 }
 
@@ -502,7 +509,7 @@ Instant Worker::attend(Instant now, std::shared_ptr<void> keep,
     next = std::min(next, after(oldest_result_->finished_at, config_.result_retention));
   }
   lock.unlock();
-  host_.discard(finished);
+  discardNow(finished);
   joinThreads(Wait::No);
   return next;
 }
@@ -539,7 +546,7 @@ void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
   release(job, finished);
   rouse();
   lock.unlock();
-  host_.discard(finished);
+  discardNow(finished);
   lock.lock();
 }
 
@@ -572,7 +579,7 @@ void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
   }
   flushReleased();
   lock.unlock();
-  host_.discard(finished);
+  discardNow(finished);
 }
 
 void Worker::stopRunning(std::vector<std::stop_source>& to_stop) {

@@ -8,6 +8,7 @@
 
 #include "dispatch/deadlines.h"
 #include "dispatch/inbox.h"
+#include "dispatch/job_shelf.h"
 #include "dispatch/pins.h"
 #include "dispatch/ready_sessions.h"
 #include "dispatch/room.h"
@@ -44,8 +45,9 @@ class WorkerHost {
   virtual bool listens() const = 0;
   virtual void concluded(Job& job, bool awaited) = 0;
 
-  // These have ended and left their lines, and their results are not kept any longer.
-  virtual void discard(Job* chain) = 0;
+  // These have ended and left their lines, and their results are not kept any longer. What can be
+  // used again is added to `spent`.
+  virtual void discard(Job* chain, Spent& spent) = 0;
 
   // Somebody must look at this worker (attend()) at `at`. Under the mutex.
   virtual void deadlineAdded(Instant at) = 0;
@@ -130,6 +132,7 @@ class Worker {
   struct Runner {
     std::uint64_t number = 0;
     Job* finished = nullptr;
+    Spent spent;
   };
   struct Thread {
     std::thread thread;
@@ -137,6 +140,7 @@ class Worker {
   };
 
   static constexpr std::uint32_t kReleaseTogether = 32;
+  static constexpr int kPausesBetweenLooks = 8;
   // How long the inbox may wait while there is other work: so many tasks, so much time.
   static constexpr std::uint32_t kDrainEvery = 32;
   static constexpr Duration kDrainAfter = std::chrono::microseconds(50);
@@ -170,6 +174,7 @@ class Worker {
   void overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock);
   bool hasAttemptLeft(const Job& job) const;
   void flushReleased();
+  void discardNow(Job* finished);
   static Job* firstUnstarted(const Session& session);
 
   WorkerHost& host_;

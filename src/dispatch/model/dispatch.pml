@@ -2,7 +2,7 @@
  *
  * One session name is enough: sessions meet only in counters. What is modelled is every step that
  * another thread can see, in the order in which the code takes them:
- *   Submitter  Core::accept, Core::enter, SessionTable::Visit::obtain, Core::beginSession
+ *   Submitter  Core::accept, Core::enter, SessionTable::Visit::obtain, Core::place
  *   WorkerLoop Worker::run, Worker::release, Worker::mayLeave
  *   Sweeper    SessionTable::sweep, freeUnseen
  *   Resizer    Core::resize: takes worker 0 away and brings it back
