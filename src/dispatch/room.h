@@ -17,6 +17,8 @@ class Room {
   // Whether anybody waits. Who has made room looks here, and calls made() if so.
   bool isAwaited() const { return waiting_.load(std::memory_order_relaxed) != 0; }
 
+  std::size_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
+
   void made() {
     {
       const std::lock_guard lock(mutex_);

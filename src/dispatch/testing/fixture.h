@@ -140,7 +140,7 @@ class DispatchTest : public ::testing::Test {
 
   ~DispatchTest() override {
     for (const Latch& latch : latches_) latch.open();
-    dispatcher_.reset();
+    if (dispatcher_) dispatcher_->shutdown();
   }
 
   // Opened at the end of the test at the latest.

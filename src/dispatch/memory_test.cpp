@@ -1,0 +1,204 @@
+// What the dispatcher costs: counted by an operator new of this program.
+
+#include "dispatch/session.h"
+#include "dispatch/session_table.h"
+#include "dispatch/testing/fake_host.h"
+#include "dispatch/testing/fixture.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<std::size_t> g_allocations = 0;
+std::atomic<std::size_t> g_bytes = 0;
+
+void* counted(std::size_t size, std::size_t alignment) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  g_bytes.fetch_add(size, std::memory_order_relaxed);
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment, size == 0 ? 1 : size) != 0) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return counted(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace nimbus::dispatch {
+namespace {
+
+class MemoryTest : public DispatchTest {};
+
+TEST_F(MemoryTest, AnIdleSessionCostsAtMostAHundredBytes) {
+  constexpr std::size_t kSessions = 50'000;
+  FakeHost host;
+  Worker worker(host, 0);
+  SessionTable table(1, [](Session&) {});
+  const std::size_t before = g_bytes;
+  for (std::size_t i = 0; i < kSessions; ++i) {
+    std::string name = "session-" + std::to_string(100'000 + i);
+    ASSERT_EQ(name.size(), 14U);
+    const SessionTable::Visit visit(table, name);
+    visit.obtain([](const Session&) { return false; },
+                 [&] {
+                   return Session::make(name, static_cast<std::uint32_t>(visit.hash()), worker);
+                 });
+  }
+  const std::size_t sessions = kSessions * (sizeof(Session) + 14);
+  const std::size_t buckets = 2 * kSessions * sizeof(void*);  // at most two per session
+  EXPECT_LE((sessions + buckets) / kSessions, 100U);
+  // Whatever was needed on the way (smaller tables) is as much again at the most.
+  EXPECT_LE(g_bytes - before, sessions + 2 * buckets + (std::size_t{1} << 18U));
+}
+
+TEST_F(MemoryTest, SessionsAreForgottenAfterTheIdleTime) {
+  config_.session_idle_time = std::chrono::milliseconds(1);
+  config_.queue_size = 0;
+  start();
+  for (int i = 0; i < 5000; ++i) {
+    submit(makeTask("", "s" + std::to_string(i),
+                    [](const Task&, const std::stop_token&) { return TaskOutcome::ok(); }));
+  }
+  EXPECT_TRUE(eventually([&] { return dispatcher().stats().active_sessions == 0; }));
+  EXPECT_EQ(dispatcher().stats().workers[0].session_count, 0U);
+  EXPECT_EQ(dispatcher().stats().total_completed, 5000U);
+}
+
+TEST_F(MemoryTest, ASessionWithWorkIsNotForgotten) {
+  config_.session_idle_time = Duration::zero();
+  start();
+  const Latch release = occupy();
+  submit(noting("a1", "alice"));
+  // Others come and go meanwhile: there were sweeps.
+  config_.pool_size = 1;
+  dispatcher().resize(2);
+  dispatcher().pause("paused");
+  for (int i = 0; i < 3; ++i) {
+    const std::string session = "s" + std::to_string(i);
+    while (submit(noting(session, session)) != SubmitStatus::Accepted) {
+    }
+  }
+  EXPECT_TRUE(dispatcher().session("alice"));
+  EXPECT_TRUE(dispatcher().session("occupier"));
+  release.open();
+  EXPECT_TRUE(eventually([&] { return dispatcher().stats().active_sessions == 1; }));
+  EXPECT_TRUE(dispatcher().session("paused"));
+  EXPECT_TRUE(dispatcher().session("paused")->paused);
+  dispatcher().resume("paused");
+  EXPECT_TRUE(eventually([&] { return dispatcher().stats().active_sessions == 0; }));
+}
+
+TEST_F(MemoryTest, NoMoreResultsAreKeptThanConfigured) {
+  config_.max_results = 10;
+  config_.queue_size = 0;
+  start();
+  for (int i = 0; i < 100; ++i) submit(noting(std::to_string(i), "alice"));
+  ASSERT_TRUE(dispatcher().drain("alice", kLong));
+  int known = 0;
+  for (int i = 0; i < 100; ++i) {
+    known += dispatcher().status(std::to_string(i)) != TaskStatus::Unknown ? 1 : 0;
+  }
+  EXPECT_EQ(known, 10);
+  EXPECT_EQ(dispatcher().status("99"), TaskStatus::Done);
+  EXPECT_EQ(dispatcher().status("89"), TaskStatus::Unknown);
+  // What is forgotten may come again.
+  EXPECT_EQ(submit(noting("0", "alice")), SubmitStatus::Accepted);
+  EXPECT_EQ(submit(noting("99", "alice")), SubmitStatus::DuplicateId);
+}
+
+TEST_F(MemoryTest, NoResultIsKeptIfNoneIsWanted) {
+  config_.max_results = 0;
+  start();
+  submit(noting("a", "alice"));
+  ASSERT_TRUE(dispatcher().drain("alice", kLong));
+  EXPECT_TRUE(eventually([&] { return dispatcher().status("a") == TaskStatus::Unknown; }));
+}
+
+TEST_F(MemoryTest, ResultsAreForgottenAfterTheirTime) {
+  config_.result_retention = std::chrono::milliseconds(1);
+  start();
+  for (int i = 0; i < 20; ++i) submit(noting(std::to_string(i), "alice"));
+  ASSERT_TRUE(dispatcher().drain("alice", kLong));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(
+        eventually([&] { return dispatcher().status(std::to_string(i)) == TaskStatus::Unknown; }));
+  }
+}
+
+TEST_F(MemoryTest, APayloadIsDestroyedWhenItsTaskHasFinishedThoughTheResultIsKept) {
+  start();
+  struct Guard {
+    explicit Guard(Latch latch) : destroyed(std::move(latch)) {}
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    ~Guard() { destroyed.open(); }
+    Latch destroyed;
+  };
+  const Latch ran = latch();
+  const Latch cancelled = latch();
+  const Latch release = occupy();
+  submit({.id = "a1", .session_id = "alice", .payload = std::make_shared<Guard>(cancelled)});
+  Task second = noting("a2", "alice");
+  second.payload = Work([guard = std::make_shared<Guard>(ran)](const Task&, const auto&) {
+    return TaskOutcome::ok();
+  });
+  submit(std::move(second));
+  ASSERT_TRUE(dispatcher().cancel("a1"));
+  EXPECT_TRUE(cancelled.wait(kLong / 10));
+  release.open();
+  EXPECT_TRUE(resultOf("a2").ok());
+  EXPECT_TRUE(ran.wait(kLong / 10));
+  EXPECT_EQ(dispatcher().status("a1"), TaskStatus::Cancelled);
+  EXPECT_EQ(dispatcher().status("a2"), TaskStatus::Done);
+}
+
+// What a task takes with it may do anything when it goes: no lock is held then.
+TEST_F(MemoryTest, WhatIsDestroyedWithATaskMayCallTheDispatcher) {
+  config_.max_results = 1;
+  config_.queue_size = 0;
+  start();
+  struct Caller {
+    Dispatcher* dispatcher;
+    int number;
+    ~Caller() {
+      dispatcher->cancel("b" + std::to_string(number));
+      dispatcher->stats();
+    }
+  };
+  const Latch release = occupy();
+  constexpr int kTasks = 2000;
+  for (int i = 0; i < kTasks; ++i) {
+    const std::string number = std::to_string(i);
+    auto caller = std::make_shared<Caller>(&dispatcher(), i);
+    submit(makeTask("a" + number, "alice", [caller](const Task&, const std::stop_token&) {
+      return TaskOutcome::ok(caller);
+    }));
+    submit(noting("b" + number, "bob"));
+  }
+  release.open();
+  EXPECT_TRUE(dispatcher().drain("alice", kLong));
+  EXPECT_TRUE(dispatcher().drain("bob", kLong));
+  dispatcher().shutdown();
+}
+
+}  // namespace
+}  // namespace nimbus::dispatch
