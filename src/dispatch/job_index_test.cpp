@@ -2,6 +2,8 @@
 
 #include "dispatch/job_index.h"
 
+#include "dispatch/job_shelf.h"
+
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -15,9 +17,18 @@ namespace {
 
 class JobIndexTest : public ::testing::Test {
  protected:
-  static std::unique_ptr<Job> named(std::string id) {
-    auto job = std::make_unique<Job>();
+  struct GiveBack {
+    void operator()(Job* job) const {
+      job->reset();
+      JobShelf::giveBack(job);
+    }
+  };
+
+  // The payload tells when it is destroyed.
+  std::unique_ptr<Job, GiveBack> named(std::string id) {
+    std::unique_ptr<Job, GiveBack> job(JobShelf::take());
     job->task.id = std::move(id);
+    job->task.payload = std::shared_ptr<void>(nullptr, [this](void*) { ++freed_; });
     return job;
   }
 
@@ -26,10 +37,7 @@ class JobIndexTest : public ::testing::Test {
   }
 
   std::atomic<int> freed_ = 0;
-  JobIndex index_{1, 3, [this](Job* job) {
-                    ++freed_;
-                    delete job;
-                  }};
+  JobIndex index_{1, 3};
 };
 
 TEST_F(JobIndexTest, FindsWhatWasAddedUntilItIsRemoved) {
@@ -80,22 +88,20 @@ TEST_F(JobIndexTest, AJobStaysValidWhileItIsLookedAt) {
 // Nobody's destructor runs under the lock of a stripe.
 TEST_F(JobIndexTest, FreeingAJobMayRemoveAnother) {
   std::vector<Job*> rest;
-  JobIndex* other = nullptr;
-  JobIndex index(1, 3, [&](Job* job) {
-    delete job;
+  const auto removeAnother = [&](void*) {
     if (rest.empty()) return;
     Job* const next = rest.back();
     rest.pop_back();
-    other->remove(*next);
-  });
-  other = &index;
+    index_.remove(*next);
+  };
   std::vector<Job*> jobs;
   for (int i = 0; i < 1000; ++i) {
     jobs.push_back(named(std::to_string(i)).release());
-    index.add(*jobs.back());
+    jobs.back()->task.payload = std::shared_ptr<void>(nullptr, removeAnother);
+    index_.add(*jobs.back());
   }
   rest.assign(jobs.begin() + 1, jobs.end());
-  index.remove(*jobs[0]);
+  index_.remove(*jobs[0]);
   EXPECT_TRUE(rest.empty());
 }
 

@@ -46,6 +46,7 @@ TEST_F(ResultTest, AnIdIsRefusedWhileItIsKnown) {
     EXPECT_EQ(dispatcher().submit(std::move(again)), SubmitStatus::DuplicateId);
     EXPECT_EQ(again.id, id);
     EXPECT_EQ(again.session_id, "bob");
+    EXPECT_EQ(again.created_at, std::chrono::system_clock::time_point());
     EXPECT_TRUE(again.payload.has_value());
   }
   release.open();
