@@ -209,15 +209,22 @@ void Worker::drainInbox() {
 
 void Worker::offer(Session& session) {
   if (session.ready || session.busy || session.head == nullptr) return;
-  Job& head = *session.head;
+  if (!mayAdvance(session)) return;
+  const Job& head = *session.head;
+  session.ready = true;
   if (head.arrived) {
-    session.ready = true;
     arrivals_.push(session, 0);
-  } else if (head.phase() == Phase::Queued && !session.gate.isPaused() &&
-             head.blocked_on.load(std::memory_order_acquire) == 0) {
-    session.ready = true;
+  } else {
     ready_.push(session, head.priority);
   }
+}
+
+// Whether the task at the head can do something now.
+bool Worker::mayAdvance(const Session& session) {
+  const Job& head = *session.head;
+  if (head.arrived) return true;
+  return head.phase() == Phase::Queued && !session.gate.isPaused() &&
+         head.blocked_on.load(std::memory_order_acquire) == 0;
 }
 
 Session* Worker::nextSession() {
@@ -228,9 +235,10 @@ Session* Worker::nextSession() {
 
 void Worker::serve(Session& session, Runner& runner, Lock& lock) {
   session.ready = false;
-  const bool has_work = session.head != nullptr;
+  const bool has_work = session.head != nullptr && mayAdvance(session);
   if (session.gate.isHeld()) session.gate.unhold();
-  if (!has_work) return;  // its tasks were cancelled; it may be gone
+  // Its tasks were cancelled (then it may be gone), or it was paused, or who is first now waits.
+  if (!has_work) return;
 
   const Instant turn_end = now_ + config_.quantum_time;
   std::uint32_t served = 0;
@@ -240,10 +248,7 @@ void Worker::serve(Session& session, Runner& runner, Lock& lock) {
     ++served;
     if (!advance(*session.head, runner, lock)) return;
     const bool turn_over = served >= config_.quantum_tasks || now_ >= turn_end;
-    const Job& next = *session.head;
-    const bool runnable = next.phase() == Phase::Queued && !session.gate.isPaused() &&
-                          next.blocked_on.load(std::memory_order_acquire) == 0;
-    if (turn_over || !runnable || !isRunner(runner)) break;
+    if (turn_over || !mayAdvance(session) || !isRunner(runner)) break;
   }
   session.busy = false;
   offer(session);

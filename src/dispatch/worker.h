@@ -161,6 +161,7 @@ class Worker {
 
   void drainInbox();
   void offer(Session& session);
+  static bool mayAdvance(const Session& session);
   void start(Job& job);
   // False: the session has nothing more to do now.
   bool advance(Job& job, Runner& runner, Lock& lock);
