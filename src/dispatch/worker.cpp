@@ -456,9 +456,9 @@ bool Worker::cancel(Job& job) {
   deadlines_.remove(job);
   job.error =
       std::make_unique<TaskError>(TaskError{TaskError::Code::Cancelled, "cancelled before it ran"});
-  // Out of the line first: the mutex is not held all the time from here on.
-  job.session->unlink(job);
+  // It keeps its place until everybody was told: nobody behind it starts before.
   publish(job, Phase::Cancelled, lock);
+  job.session->unlink(job);
   offer(*job.session);
   Job* finished = nullptr;
   release(job, finished);
@@ -555,14 +555,15 @@ void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
   lock.lock();
 }
 
-// A started task is at the head of its line, and only there.
+// Before it there may be one that has started, and some that were cancelled a moment ago.
 Job* Worker::firstUnstarted(const Session& session) {
-  const auto waits = [](const Job& job) {
-    return job.phase() == Phase::Queued || job.phase() == Phase::Backoff;
-  };
-  if (session.head == nullptr) return nullptr;
-  if (waits(*session.head)) return session.head;
-  return waits(*session.head->next) ? session.head->next : nullptr;
+  Job* job = session.head;
+  if (job == nullptr) return nullptr;
+  do {
+    if (job->phase() == Phase::Queued || job->phase() == Phase::Backoff) return job;
+    job = job->next;
+  } while (job != session.head);
+  return nullptr;
 }
 
 void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
