@@ -438,8 +438,16 @@ bool Worker::cancel(Job& job) {
   const Phase phase = job.phase();
   if (isFinal(phase) || job.next == nullptr) return false;  // ended, or its submit has not
   if (phase == Phase::Running) {
-    if (job.stop_cause != StopCause::None) return job.stop_cause == StopCause::Cancel;
     now_ = Clock::now();
+    if (job.stop_cause == StopCause::Timeout && hasAttemptLeft(job)) {
+      job.stop_cause = StopCause::Cancel;
+      if (job.stuck) {  // its grace is over: it has ended for everybody but its session
+        deadlines_.add(job, now_);
+        host_.deadlineAdded(now_);
+      }
+      return true;
+    }
+    if (job.stop_cause != StopCause::None) return job.stop_cause == StopCause::Cancel;
     job.stop_cause = StopCause::Cancel;
     job.overdue_since = now_;
     const Instant at = after(now_, config_.stop_grace);
@@ -522,8 +530,7 @@ Instant Worker::attend(Instant now, std::shared_ptr<void> keep,
 // The handler was told to stop, and has not within its grace. Its task has ended for everybody but
 // its session, which waits for it.
 void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
-  job.stuck = true;
-  ++stuck_;
+  if (!std::exchange(job.stuck, true)) ++stuck_;
   if (in_hand_ == &job) {
     in_hand_ = nullptr;
     startThread(keep);
