@@ -250,6 +250,7 @@ void Worker::serve(Session& session, Runner& runner, Lock& lock) {
     const bool turn_over = served >= config_.quantum_tasks || now_ >= turn_end;
     if (turn_over || !mayAdvance(session) || !isRunner(runner)) break;
   }
+  drainInbox();  // who came during this turn stands before this session's next one
   session.busy = false;
   offer(session);
   if (!isRunner(runner)) rouse();
