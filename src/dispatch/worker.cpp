@@ -396,7 +396,10 @@ void Worker::release(Job& job, Job*& finished) {
     session.gate.leave(1);
   }
   keepResult(job, finished);
-  if (--unfinished_ == 0) host_.emptied();
+  if (--unfinished_ == 0) {
+    host_.emptied();
+    if (ending_) rouse();  // the runner may be asleep, if this is another thread
+  }
   if (waiting_for_end_ != 0) ended_.notify_all();
   if (room_.isAwaited()) room_.made();
 }
