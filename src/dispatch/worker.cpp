@@ -166,7 +166,8 @@ void Worker::sleep(Runner& runner, Lock& lock) {
     came = !inbox_.isEmpty();
   } while (!came && Clock::now() < until);
   lock.lock();
-  const bool has_work = came || !ready_.empty() || !arrivals_.empty() || mayLeave();
+  const bool has_work =
+      came || (!ready_.empty() && mayStartMore()) || !arrivals_.empty() || mayLeave();
   const std::uint32_t seen = wakes_.load(std::memory_order_relaxed);
   if (!has_work && inbox_.fallAsleep()) {
     lock.unlock();
@@ -227,10 +228,13 @@ bool Worker::mayAdvance(const Session& session) {
          head.blocked_on.load(std::memory_order_acquire) == 0;
 }
 
+bool Worker::mayStartMore() const {
+  return config_.max_in_flight == 0 || in_flight_ < config_.max_in_flight;
+}
+
 Session* Worker::nextSession() {
   if (Session* const arrival = arrivals_.pop()) return arrival;
-  const bool full = config_.max_in_flight != 0 && in_flight_ >= config_.max_in_flight;
-  return full ? nullptr : ready_.pop();
+  return mayStartMore() ? ready_.pop() : nullptr;
 }
 
 void Worker::serve(Session& session, Runner& runner, Lock& lock) {
@@ -313,6 +317,7 @@ bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
   Session& session = *job.session;
   deadlines_.remove(job);
   --in_flight_;
+  if (!isRunner(runner)) rouse();  // it may sleep because there were too many in flight
   ++attempts_ended_;
   busy_time_ += now_ - job.started_at;
   running_jobs_.back()->place_in_running = job.place_in_running;

@@ -156,6 +156,7 @@ class Worker {
   bool mayLeave() const;
   void sleep(Runner& runner, Lock& lock);
   void letGo(Runner& runner);
+  bool mayStartMore() const;
   Session* nextSession();
   void serve(Session& session, Runner& runner, Lock& lock);
 
