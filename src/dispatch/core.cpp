@@ -353,7 +353,9 @@ std::optional<TaskResult> Core::wait(std::string_view task_id, Duration patience
     bool pending = false;
     index_.find(task_id, [&](Job& job) {
       pending = job.await();
-      if (!pending) result = job.result();
+      if (pending) return;
+      lock.unlock();  // a value is copied as its type likes
+      result = job.result();
     });
     if (!pending || ends_.wait_until(lock, until) == std::cv_status::timeout) return result;
   }
