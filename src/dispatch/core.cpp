@@ -92,7 +92,7 @@ Core::Core(DispatcherConfig config, Dispatcher::Handler handler,
                   session.worker->sessions().fetch_sub(1, std::memory_order_release);
                 }),
       index_(expectedJobs(config_), seed_) {
-  setCallbacks({});
+  setCallbacks([](Callbacks&) {});
 }
 
 Core::~Core() = default;
@@ -206,15 +206,17 @@ void Core::emptied() {
 }
 
 void Core::onResult(Dispatcher::ResultCallback callback) {
-  setCallbacks({.result = std::move(callback), .error = callbacks_.load()->error});
+  setCallbacks([&](Callbacks& callbacks) { callbacks.result = std::move(callback); });
 }
 
 void Core::onError(Dispatcher::ResultCallback callback) {
-  setCallbacks({.result = callbacks_.load()->result, .error = std::move(callback)});
+  setCallbacks([&](Callbacks& callbacks) { callbacks.error = std::move(callback); });
 }
 
-void Core::setCallbacks(Callbacks callbacks) {
+void Core::setCallbacks(const std::function<void(Callbacks&)>& change) {
   const std::lock_guard lock(callbacks_mutex_);
+  Callbacks callbacks = all_callbacks_.empty() ? Callbacks() : *all_callbacks_.back();
+  change(callbacks);
   const bool hears = callbacks.result || callbacks.error;
   const bool logs = config_.log && config_.log_level < LogLevel::Off;
   all_callbacks_.push_back(std::make_unique<const Callbacks>(std::move(callbacks)));

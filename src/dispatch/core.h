@@ -74,7 +74,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
 
   TaskOutcome runHandler(Job& job);
   std::optional<TaskOutcome> runFlight(Job& job);
-  void setCallbacks(Callbacks callbacks);
+  void setCallbacks(const std::function<void(Callbacks&)>& change);
   void report(const Dispatcher::ResultCallback& callback, const TaskResult& result) const;
   void logEnd(const Job& job) const;
 
