@@ -591,8 +591,14 @@ void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
     deadlines_.remove(*job);
     if (job->attempts == 0) ++released_;
     std::any payload = std::move(job->task.payload);
-    taken.push_back(job->task);  // a copy: readers of results may look at its names
-    taken.back().payload = std::move(payload);
+    // One that has been tried was the first of its line, also if the others were taken before.
+    const auto place = job->attempts == 0
+                           ? taken.end()
+                           : std::find_if(taken.begin(), taken.end(), [&](const Task& other) {
+                               return other.session_id == job->task.session_id;
+                             });
+    // A copy: readers of results may look at its names.
+    taken.insert(place, job->task)->payload = std::move(payload);
     job->error = std::make_unique<TaskError>(
         TaskError{TaskError::Code::Cancelled, "not run because of the shutdown"});
     session.unlink(*job);
