@@ -92,6 +92,7 @@ Core::Core(DispatcherConfig config, Dispatcher::Handler handler,
                   session.worker->sessions().fetch_sub(1, std::memory_order_release);
                 }),
       index_(expectedJobs(config_), seed_) {
+  queue_size_ = config_.queue_size;
   setCallbacks([](Callbacks&) {});
 }
 
@@ -475,7 +476,9 @@ void Core::resize(std::size_t pool_size) {
   {
     const std::lock_guard lock(placement_mutex_);
     if (stopping_.load(std::memory_order_relaxed)) return;
-    while (workers_.size() < wanted) workers_.emplace_back(*this, workers_.size());
+    while (workers_.size() < wanted) {
+      workers_.emplace_back(*this, workers_.size()).queue_size.store(queue_size_);
+    }
     std::vector<unsigned> weights(wanted, 1);
     std::copy_n(config_.weights.begin(), std::min(wanted, config_.weights.size()), weights.begin());
     placer_ = std::make_unique<Placer>(config_.placement, std::move(weights), config_.max_sessions);
@@ -494,6 +497,10 @@ void Core::resize(std::size_t pool_size) {
 }
 
 void Core::setQueueSize(std::size_t queue_size) {
+  {
+    const std::lock_guard lock(placement_mutex_);
+    queue_size_ = queue_size;
+  }
   for (Worker* const worker : allWorkers()) {
     worker->queue_size.store(queue_size, std::memory_order_relaxed);
     if (worker->room().isAwaited()) worker->room().made();

@@ -116,6 +116,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   std::mutex placement_mutex_;
   std::deque<Worker> workers_;  // never shrinks: sessions and jobs point to them
   std::size_t pool_size_ = 0;   // the first ones take new sessions
+  std::size_t queue_size_ = 0;  // of workers that are yet to come
   std::unique_ptr<Placer> placer_;
 
   std::mutex callbacks_mutex_;
