@@ -173,15 +173,12 @@ void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
     Task& task = tasks[group.tasks[n]];
     task = job.task;  // a copy: somebody may be looking the job up
     task.payload = std::move(payload);
-    const bool awaited = job.end(Phase::NotRun);
-    discard(&job, spent);
-    if (awaited) {
-      {
-        const std::lock_guard lock(ends_mutex_);
-      }
-      ends_.notify_all();
-    }
+    job.link = nullptr;
+    discard(&job, spent);  // without an end: whoever finds it until then sees a task that waits
   }
+  // Somebody may wait for one of them, and shall look again.
+  { const std::lock_guard lock(ends_mutex_); }
+  ends_.notify_all();
   const auto count = static_cast<std::uint32_t>(group.tasks.size());
   group.session->worker->giveBack(count);
   group.session->gate.leave(count);
