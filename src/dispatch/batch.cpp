@@ -146,7 +146,7 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
   if (group.status != SubmitStatus::Accepted) return;
   Worker& worker = *group.session->worker;
   if (!worker.reserve(count)) {
-    group.session->gate.leave(count);
+    worker.turnAway(*group.session, count);
     group.status = SubmitStatus::QueueFull;
     return;
   }
@@ -181,7 +181,7 @@ void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
   ends_.notify_all();
   const auto count = static_cast<std::uint32_t>(group.tasks.size());
   group.session->worker->giveBack(count);
-  group.session->gate.leave(count);
+  group.session->worker->turnAway(*group.session, count);
   group.jobs.clear();
   group.status = status;
 }

@@ -263,7 +263,7 @@ SubmitStatus Core::accept(Task& task, Room*& full, bool polite) {
   }
   Worker& worker = *session->worker;
   if ((polite && worker.room().isAwaited()) || !worker.reserve(1)) {
-    session->gate.leave(1);
+    worker.turnAway(*session, 1);
     full = &worker.room();
     return SubmitStatus::QueueFull;
   }
@@ -273,7 +273,7 @@ SubmitStatus Core::accept(Task& task, Room*& full, bool polite) {
     job->reset();
     JobShelf::giveBackOne(*job);
     worker.giveBack(1);
-    session->gate.leave(1);
+    worker.turnAway(*session, 1);
     return SubmitStatus::DuplicateId;
   }
   if (job->has_dependencies) linkDependencies(*job);
@@ -406,7 +406,7 @@ void Core::pause(std::string_view session_id) {
     if (session == nullptr) return;
   } while (session->gate.enter(1, 0) != Gate::Entry::Entered);
   session->worker->setPaused(*session, true);
-  session->gate.leave(1);
+  session->worker->turnAway(*session, 1);
 }
 
 void Core::resume(std::string_view session_id) {
@@ -415,18 +415,18 @@ void Core::resume(std::string_view session_id) {
   // A paused session is not forgotten; one that is about to be is not paused.
   if (session == nullptr || session->gate.enter(1, 0) != Gate::Entry::Entered) return;
   session->worker->setPaused(*session, false);
-  session->gate.leave(1);
+  session->worker->turnAway(*session, 1);
 }
 
 bool Core::drain(std::string_view session_id, Duration patience) {
   const Instant until = after(Clock::now(), patience);
   while (true) {
     std::optional<SessionTable::Visit> visit(std::in_place, sessions_, session_id);
-    const Session* const session = visit->findSurely();
+    Session* const session = visit->findSurely();
     if (session == nullptr || session->gate.unfinished() == 0) return true;
     if (Clock::now() >= until) return false;
     const bool done = session->worker->waitForEnd(until, [&] {
-      const bool drained = session->gate.unfinished() == 0;
+      const bool drained = session->gate.unfinishedNow() == 0;
       visit.reset();  // a shutdown waits for visits; this wait is not one
       return drained;
     });

@@ -46,6 +46,8 @@ class Gate {
   bool isPaused() const { return (word_.load(std::memory_order_relaxed) & kPaused) != 0; }
 
   std::uint32_t unfinished() const { return word_.load(std::memory_order_acquire) & kCount; }
+  // The same, in one order with all who enter and leave.
+  std::uint32_t unfinishedNow() { return word_.fetch_add(0, std::memory_order_acq_rel) & kCount; }
   bool isIdle() const { return word_.load(std::memory_order_relaxed) == 0; }
 
   // Only an idle session can be retired, and then nobody enters any more.

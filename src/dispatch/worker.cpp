@@ -59,6 +59,13 @@ void Worker::giveBack(std::uint32_t tasks) {
   if (room_.isAwaited()) room_.made();
 }
 
+void Worker::turnAway(Session& session, std::uint32_t tasks) {
+  session.gate.leave(tasks);
+  if (waiting_for_end_.load(std::memory_order_relaxed) == 0) return;
+  { const Lock lock(mutex_); }
+  ended_.notify_all();
+}
+
 void Worker::wake() {
   wakes_.fetch_add(1, std::memory_order_release);
   wakes_.notify_one();
@@ -405,7 +412,7 @@ void Worker::release(Job& job, Job*& finished) {
     host_.emptied();
     if (ending_) rouse();  // the runner may be asleep, if this is another thread
   }
-  if (waiting_for_end_ != 0) ended_.notify_all();
+  if (waiting_for_end_.load(std::memory_order_relaxed) != 0) ended_.notify_all();
   if (room_.isAwaited()) room_.made();
 }
 

@@ -81,6 +81,8 @@ class Worker {
   // Takes places in the queue, to be filled by deliver() or given back.
   bool reserve(std::uint32_t tasks);
   void giveBack(std::uint32_t tasks);
+  // Tasks that have entered the gate of a session of this worker and are not accepted after all.
+  void turnAway(Session& session, std::uint32_t tasks);
 
   // A chain of new jobs (newest first), or one whose flight wants a turn.
   void deliver(Job& newest, Job& oldest) {
@@ -108,7 +110,8 @@ class Worker {
   // One of the tasks that `job` depends on has ended.
   void unblock(Job& job);
   void setPaused(Session& session, bool paused);
-  // Waits, with the mutex, until some task has ended or `until`; `is_done` is asked first.
+  // Waits, with the mutex, until some task has ended or `until`; `is_done` is asked first, and must
+  // ask with Gate::unfinishedNow(), or miss one that is turned away.
   template <typename IsDone>
   bool waitForEnd(Instant until, IsDone&& is_done);
 
@@ -219,7 +222,7 @@ class Worker {
   Job* oldest_result_ = nullptr;
   Job* newest_result_ = nullptr;
   std::size_t results_ = 0;
-  std::size_t waiting_for_end_ = 0;
+  std::atomic<std::size_t> waiting_for_end_ = 0;
   std::condition_variable ended_;
   std::minstd_rand random_;
   std::vector<Thread> threads_;
@@ -228,11 +231,11 @@ class Worker {
 template <typename IsDone>
 bool Worker::waitForEnd(Instant until, IsDone&& is_done) {
   Lock lock(mutex_);
-  if (is_done()) return true;
-  ++waiting_for_end_;
-  ended_.wait_until(lock, until);
-  --waiting_for_end_;
-  return false;
+  waiting_for_end_.fetch_add(1, std::memory_order_relaxed);
+  const bool done = is_done();
+  if (!done) ended_.wait_until(lock, until);
+  waiting_for_end_.fetch_sub(1, std::memory_order_relaxed);
+  return done;
 }
 
 }  // namespace nimbus::dispatch
