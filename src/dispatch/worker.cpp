@@ -42,15 +42,16 @@ Worker::~Worker() {
 bool Worker::reserve(std::uint32_t tasks) {
   const auto limit = static_cast<std::int64_t>(queue_size.load(std::memory_order_relaxed));
   const auto fits = [&] {
-    const std::int64_t taken = queued_.fetch_add(tasks, std::memory_order_acq_rel) + tasks;
-    if (limit == 0 || taken <= limit) return true;
-    queued_.fetch_sub(tasks, std::memory_order_acq_rel);
-    return false;
+    std::int64_t taken = queued_.load(std::memory_order_relaxed);
+    do {
+      if (limit != 0 && taken + tasks > limit) return false;
+    } while (!queued_.compare_exchange_weak(taken, taken + tasks, std::memory_order_acq_rel,
+                                            std::memory_order_relaxed));
+    return true;
   };
   if (fits()) return true;
-  const Lock lock(mutex_);
-  if (released_ == 0) return false;
-  flushReleased();
+  const Lock lock(mutex_);  // who makes room holds it, too, and looks for those who wait
+  if (released_ != 0) flushReleased();
   return fits();
 }
 
