@@ -157,15 +157,15 @@ void Worker::run(std::uint64_t number) {
     }
   }
   lock.unlock();
-  letGo(runner);
+  letGo(runner.leavings);
   host_.log({.level = LogLevel::Info, .what = "worker stopped", .worker_id = id_});
 }
 
 void Worker::sleep(Runner& runner, Lock& lock) {
   flushReleased();
   lock.unlock();
-  letGo(runner);
-  runner.spent.giveBack();
+  letGo(runner.leavings);
+  runner.leavings.spent.giveBack();
   // Not at every moment: each look takes the inbox's cache line away from those who push.
   const Instant until = Clock::now() + config_.spin;
   bool came = false;
@@ -185,10 +185,11 @@ void Worker::sleep(Runner& runner, Lock& lock) {
   now_ = Clock::now();
 }
 
-void Worker::letGo(Runner& runner) {
-  if (runner.finished != nullptr) {
-    host_.discard(std::exchange(runner.finished, nullptr), runner.spent);
+void Worker::letGo(Leavings& leavings) {
+  if (leavings.jobs != nullptr) {
+    host_.discard(std::exchange(leavings.jobs, nullptr), leavings.spent);
   }
+  leavings.payloads.clear();
 }
 
 void Worker::discardNow(Job* finished) {
@@ -284,7 +285,7 @@ bool Worker::advance(Job& job, Runner& runner, Lock& lock) {
   job.arrived = false;
   in_hand_ = &job;
   lock.unlock();
-  letGo(runner);
+  letGo(runner.leavings);
   std::optional<TaskOutcome> outcome = host_.call(job);
   const Instant now = Clock::now();
   lock.lock();
@@ -366,7 +367,7 @@ bool Worker::finish(Job& job, Runner& runner) {
   session.unlink(job);
   const bool more = session.head != nullptr;
   if (!more) session.busy = false;
-  release(job, runner.finished);
+  release(job, runner.leavings);
   return more;
 }
 
@@ -400,7 +401,7 @@ void Worker::publish(Job& job, Phase phase, Lock& lock) {
 }
 
 // The job has left its line, and now its session, which may be gone afterwards.
-void Worker::release(Job& job, Job*& finished) {
+void Worker::release(Job& job, Leavings& leavings) {
   Session& session = *job.session;
   session.idle_since.store(tickOf(now_), std::memory_order_relaxed);
   if (session.ready && session.head == nullptr && !session.gate.isHeld()) {
@@ -408,7 +409,7 @@ void Worker::release(Job& job, Job*& finished) {
   } else {
     session.gate.leave(1);
   }
-  keepResult(job, finished);
+  keepResult(job, leavings);
   if (--unfinished_ == 0) {
     host_.emptied();
     if (ending_) rouse();  // the runner may be asleep, if this is another thread
@@ -417,11 +418,14 @@ void Worker::release(Job& job, Job*& finished) {
   if (room_.isAwaited()) room_.made();
 }
 
-void Worker::keepResult(Job& job, Job*& finished) {
+void Worker::keepResult(Job& job, Leavings& leavings) {
   job.link = nullptr;
   if (!job.is_named || config_.max_results == 0) {
-    job.link = std::exchange(finished, &job);
+    job.link = std::exchange(leavings.jobs, &job);
     return;
+  }
+  if (job.task.payload.has_value()) {
+    leavings.payloads.push_back(std::exchange(job.task.payload, {}));
   }
   if (newest_result_ == nullptr) {
     oldest_result_ = &job;
@@ -431,7 +435,7 @@ void Worker::keepResult(Job& job, Job*& finished) {
   }
   newest_result_ = &job;
   ++results_;
-  dropOldResults(now_, finished);
+  dropOldResults(now_, leavings.jobs);
 }
 
 void Worker::dropOldResults(Instant now, Job*& finished) {
@@ -485,12 +489,12 @@ bool Worker::cancel(Job& job) {
   publish(job, Phase::Cancelled, lock);
   job.session->unlink(job);
   offer(*job.session);
-  Job* finished = nullptr;
-  release(job, finished);
+  Leavings leavings;
+  release(job, leavings);
   flushReleased();
   rouse();
   lock.unlock();
-  discardNow(finished);
+  letGo(leavings);
   return true;
 }
 
@@ -571,11 +575,11 @@ void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
   if (!job.returned) return;
   job.session->unlink(job);
   offer(*job.session);
-  Job* finished = nullptr;
-  release(job, finished);
+  Leavings leavings;
+  release(job, leavings);
   rouse();
   lock.unlock();
-  discardNow(finished);
+  letGo(leavings);
   lock.lock();
 }
 
@@ -593,7 +597,7 @@ Job* Worker::firstUnstarted(const Session& session) {
 void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
   Lock lock(mutex_);
   drainInbox();
-  Job* finished = nullptr;
+  Leavings leavings;
   // The caller keeps the session: it holds the table.
   while (Job* const job = firstUnstarted(session)) {
     deadlines_.remove(*job);
@@ -611,11 +615,11 @@ void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
         TaskError{TaskError::Code::Cancelled, "not run because of the shutdown"});
     session.unlink(*job);
     publish(*job, Phase::NotRun, lock);
-    release(*job, finished);
+    release(*job, leavings);
   }
   flushReleased();
   lock.unlock();
-  discardNow(finished);
+  letGo(leavings);
 }
 
 void Worker::stopRunning(std::vector<std::stop_source>& to_stop) {

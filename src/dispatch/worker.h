@@ -16,6 +16,7 @@
 #include <nimbus/dispatch/config.h>
 #include <nimbus/dispatch/stats.h>
 
+#include <any>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -131,11 +132,15 @@ class Worker {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  // The runner's own: what it has finished with, and lets go when it holds no lock.
+  // What somebody has finished with, and lets go when no lock is held.
+  struct Leavings {
+    Job* jobs = nullptr;
+    std::vector<std::any> payloads;  // of jobs whose results are kept
+    Spent spent;
+  };
   struct Runner {
     std::uint64_t number = 0;
-    Job* finished = nullptr;
-    Spent spent;
+    Leavings leavings;
   };
   struct Thread {
     std::thread thread;
@@ -158,7 +163,7 @@ class Worker {
   bool isRunner(const Runner& runner) const { return runner.number == runner_; }
   bool mayLeave() const;
   void sleep(Runner& runner, Lock& lock);
-  void letGo(Runner& runner);
+  void letGo(Leavings& leavings);
   bool mayStartMore() const;
   Session* nextSession();
   void serve(Session& session, Runner& runner, Lock& lock);
@@ -172,8 +177,8 @@ class Worker {
   bool settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock);
   void publish(Job& job, Phase phase, Lock& lock);
   bool finish(Job& job, Runner& runner);
-  void release(Job& job, Job*& finished);
-  void keepResult(Job& job, Job*& finished);
+  void release(Job& job, Leavings& leavings);
+  void keepResult(Job& job, Leavings& leavings);
   void dropOldResults(Instant now, Job*& finished);
   void retryLater(Job& job);
   void overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock);
