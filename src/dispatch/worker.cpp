@@ -324,6 +324,7 @@ bool Worker::hasAttemptLeft(const Job& job) const {
 
 bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
   Session& session = *job.session;
+  if (job.stuck) tell("task unstuck", job, lock);  // it still counts as running
   deadlines_.remove(job);
   --in_flight_;
   if (!isRunner(runner)) rouse();  // it may sleep because there were too many in flight
@@ -348,6 +349,7 @@ bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
       if ((stopped || outcome.mayBeRetried()) && hasAttemptLeft(job)) {
         session.busy = false;
         retryLater(job);
+        tell("task retried", job, lock);
         return false;
       }
       job.error = std::make_unique<TaskError>(stopped ? stopError(job.stop_cause)
@@ -383,6 +385,22 @@ void Worker::retryLater(Job& job) {
   deadlines_.add(job, at);
   host_.deadlineAdded(at);
   ++totals_.retries;
+}
+
+// The job may be gone when the lock is held again.
+void Worker::tell(std::string_view what, const Job& job, Lock& lock) {
+  if (!host_.listens()) return;
+  const std::string session_id = job.task.session_id;
+  const std::string task_id = job.task.id;
+  const std::string detail = job.error ? job.error->message : std::string();
+  lock.unlock();
+  host_.log({.level = LogLevel::Warning,
+             .what = what,
+             .worker_id = id_,
+             .session_id = session_id,
+             .task_id = task_id,
+             .detail = detail});
+  lock.lock();
 }
 
 // The end is visible, and told to whoever waits for it, before the next task of the session starts.
@@ -556,21 +574,17 @@ void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
     in_hand_ = nullptr;
     startThread(keep);
   }
-  if (hasAttemptLeft(job)) return;
+  if (hasAttemptLeft(job)) {
+    tell("task stuck", job, lock);
+    return;
+  }
   job.concluded = true;
   job.concluding = true;
   job.duration = now_ - job.started_at;
   job.error = std::make_unique<TaskError>(stopError(job.stop_cause));
   const bool failed = job.stop_cause == StopCause::Timeout;
   publish(job, failed ? Phase::Failed : Phase::Cancelled, lock);
-  lock.unlock();
-  host_.log({.level = LogLevel::Warning,
-             .what = "task stuck",
-             .worker_id = id_,
-             .session_id = job.task.session_id,
-             .task_id = job.task.id,
-             .detail = job.error->message});
-  lock.lock();
+  tell("task stuck", job, lock);
   job.concluding = false;
   if (!job.returned) return;
   job.session->unlink(job);

@@ -26,6 +26,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -175,6 +176,7 @@ class Worker {
   // False: the session has nothing more to do now.
   bool advance(Job& job, Runner& runner, Lock& lock);
   bool settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock);
+  void tell(std::string_view what, const Job& job, Lock& lock);
   void publish(Job& job, Phase phase, Lock& lock);
   bool finish(Job& job, Runner& runner);
   void release(Job& job, Leavings& leavings);
