@@ -89,7 +89,13 @@ class CycleFinder {
 }  // namespace
 
 std::vector<SubmitStatus> Core::submitBatch(std::vector<Task>& tasks) {
-  const auto lock = dependencies_.lock();
+  struct Accepted {
+    const Worker* worker;
+    std::string session_id;
+    std::string task_id;
+  };
+  std::vector<Accepted> to_log;
+  auto lock = dependencies_.lock();
   std::deque<Group> groups;
   std::unordered_map<std::string, Group*> by_session;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -131,8 +137,15 @@ std::vector<SubmitStatus> Core::submitBatch(std::vector<Task>& tasks) {
   std::vector<SubmitStatus> statuses(tasks.size());
   for (Group& group : groups) {
     for (const std::size_t i : group.tasks) statuses[i] = group.status;
-    if (!group.jobs.empty()) deliver(group);
+    if (group.jobs.empty()) continue;
+    for (std::size_t n = 0; logsAccepted() && n < group.jobs.size(); ++n) {
+      const Task& task = group.jobs[n]->task;
+      to_log.push_back({group.session->worker, task.session_id, task.id});
+    }
+    deliver(group);
   }
+  lock.unlock();
+  for (const Accepted& one : to_log) logAccepted(*one.worker, one.session_id, one.task_id);
   return statuses;
 }
 

@@ -248,12 +248,20 @@ SubmitStatus Core::submit(Task& task, std::optional<Duration> patience) {
 
 SubmitStatus Core::acceptInOrder(Task& task, Room*& full, bool polite) {
   if (task.depends_on.empty()) return accept(task, full, polite);
-  const auto lock = dependencies_.lock();
-  const SubmitStatus known = checkDependencies(task);
-  return known == SubmitStatus::Accepted ? accept(task, full, polite) : known;
+  Task names;  // for the log, which is written when no lock is held
+  if (logsAccepted()) names = {.id = task.id, .session_id = task.session_id};
+  const Worker* worker = nullptr;
+  SubmitStatus status = SubmitStatus::Accepted;
+  {
+    const auto lock = dependencies_.lock();
+    status = checkDependencies(task);
+    if (status == SubmitStatus::Accepted) status = accept(task, full, polite, &worker);
+  }
+  if (worker != nullptr) logAccepted(*worker, names.session_id, names.id);
+  return status;
 }
 
-SubmitStatus Core::accept(Task& task, Room*& full, bool polite) {
+SubmitStatus Core::accept(Task& task, Room*& full, bool polite, const Worker** accepted_by) {
   const SessionTable::Visit visit(sessions_, task.session_id);
   if (stopping_.load(std::memory_order_relaxed)) return SubmitStatus::Stopped;
   Session* session = nullptr;
@@ -277,13 +285,22 @@ SubmitStatus Core::accept(Task& task, Room*& full, bool polite) {
     return SubmitStatus::DuplicateId;
   }
   if (job->has_dependencies) linkDependencies(*job);
+  if (accepted_by != nullptr) {
+    *accepted_by = &worker;
+  } else if (logsAccepted()) {
+    logAccepted(worker, job->task.session_id, job->task.id);
+  }
+  worker.deliver(*job, *job);
+  return SubmitStatus::Accepted;
+}
+
+void Core::logAccepted(const Worker& worker, std::string_view session_id,
+                       std::string_view task_id) const {
   log({.level = LogLevel::Debug,
        .what = "task accepted",
        .worker_id = worker.id(),
-       .session_id = job->task.session_id,
-       .task_id = job->task.id});
-  worker.deliver(*job, *job);
-  return SubmitStatus::Accepted;
+       .session_id = session_id,
+       .task_id = task_id});
 }
 
 Job* Core::makeJob(Task& task, Session& session, Instant now) const {

@@ -79,8 +79,12 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   void logEnd(const Job& job) const;
 
   // `full`: whose room to wait for.
-  SubmitStatus accept(Task& task, Room*& full, bool polite);
+  // `accepted_by`: set on success, for a caller that logs it.
+  SubmitStatus accept(Task& task, Room*& full, bool polite, const Worker** accepted_by = nullptr);
   SubmitStatus acceptInOrder(Task& task, Room*& full, bool polite);
+  bool logsAccepted() const { return config_.log && config_.log_level <= LogLevel::Debug; }
+  void logAccepted(const Worker& worker, std::string_view session_id,
+                   std::string_view task_id) const;
   SubmitStatus enter(const SessionTable::Visit& visit, std::uint32_t tasks, Session*& session);
   Worker* place(const SessionTable::Visit& visit);
   SubmitStatus checkDependencies(const Task& task);
@@ -89,7 +93,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
 
   void prepare(Group& group, std::vector<Task>& tasks);
   void refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks);
-  void deliver(Group& group);
+  static void deliver(Group& group);
 
   Instant attend(Instant now);
   bool sweepSessions(Instant now);
