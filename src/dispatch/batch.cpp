@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace nimbus::dispatch {
@@ -119,13 +120,20 @@ std::vector<SubmitStatus> Core::submitBatch(std::vector<Task>& tasks) {
   }
 
   // Who depends on a refused task is refused, and so is who depends on that one.
-  const auto lacksOne = [this](const Job* job) {
-    return std::any_of(job->task.depends_on.begin(), job->task.depends_on.end(),
-                       [this](const std::string& id) { return !index_.find(id, [](Job&) {}); });
+  std::unordered_set<const Job*> of_batch;
+  for (const Group& group : groups) of_batch.insert(group.jobs.begin(), group.jobs.end());
+  const auto isMissing = [&](const std::string& id) {
+    bool of_this = false;
+    index_.find(id, [&](const Job& job) { of_this = of_batch.contains(&job); });
+    return !of_this && !isInLine(id);
+  };
+  const auto lacksOne = [&](const Job* job) {
+    return std::any_of(job->task.depends_on.begin(), job->task.depends_on.end(), isMissing);
   };
   for (bool changed = true; std::exchange(changed, false);) {
     for (Group& group : groups) {
       if (std::none_of(group.jobs.begin(), group.jobs.end(), lacksOne)) continue;
+      for (const Job* const job : group.jobs) of_batch.erase(job);
       refuse(group, SubmitStatus::UnknownDependency, tasks);
       changed = true;
     }

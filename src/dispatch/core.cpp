@@ -343,9 +343,17 @@ Worker* Core::place(const SessionTable::Visit& visit) {
 SubmitStatus Core::checkDependencies(const Task& task) {
   for (const std::string& id : task.depends_on) {
     if (id == task.id) return SubmitStatus::DependencyCycle;
-    if (!index_.find(id, [](Job&) {})) return SubmitStatus::UnknownDependency;
+    if (!isInLine(id)) return SubmitStatus::UnknownDependency;
   }
   return SubmitStatus::Accepted;
+}
+
+// A task whose submit has not returned is in the index, but has no place in its line yet: whoever is
+// accepted now may come before it. To depend on it could close a cycle through that line.
+bool Core::isInLine(std::string_view task_id) {
+  bool placed = false;
+  index_.find(task_id, [&](Job& job) { placed = job.worker->hasPlace(job); });
+  return placed;
 }
 
 void Core::linkDependencies(Job& job) {

@@ -88,6 +88,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   SubmitStatus enter(const SessionTable::Visit& visit, std::uint32_t tasks, Session*& session);
   Worker* place(const SessionTable::Visit& visit);
   SubmitStatus checkDependencies(const Task& task);
+  bool isInLine(std::string_view task_id);
   void linkDependencies(Job& job);
   Job* makeJob(Task& task, Session& session, Instant now) const;
 

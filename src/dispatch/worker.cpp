@@ -516,6 +516,13 @@ bool Worker::cancel(Job& job) {
   return true;
 }
 
+bool Worker::hasPlace(const Job& job) {
+  const Lock lock(mutex_);
+  drainInbox();
+  rouse();
+  return isFinal(job.phase()) || job.next != nullptr;
+}
+
 void Worker::unblock(Job& job) {
   const Lock lock(mutex_);
   job.blocked_on.fetch_sub(1, std::memory_order_acq_rel);

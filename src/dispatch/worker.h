@@ -109,6 +109,8 @@ class Worker {
   void abandonThreads();
 
   bool cancel(Job& job);
+  // Whether it stands in its line, or has left it.
+  bool hasPlace(const Job& job);
   // One of the tasks that `job` depends on has ended.
   void unblock(Job& job);
   void setPaused(Session& session, bool paused);
