@@ -175,7 +175,7 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
   for (const std::size_t i : group.tasks) {
     Job* const job = makeJob(tasks[i], *group.session, now);
     if (job->is_named && !index_.add(*job)) {
-      tasks[i] = std::move(job->task);
+      takeBack(tasks[i], std::move(job->task));
       job->reset();
       JobShelf::giveBackOne(*job);
       refuse(group, SubmitStatus::DuplicateId, tasks);
@@ -192,7 +192,7 @@ void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
     Job& job = *group.jobs[n];
     std::any payload = std::move(job.task.payload);
     Task& task = tasks[group.tasks[n]];
-    task = job.task;  // a copy: somebody may be looking the job up
+    takeBack(task, Task(job.task));  // a copy: somebody may be looking the job up
     task.payload = std::move(payload);
     job.link = nullptr;
     discard(&job, spent);  // without an end: whoever finds it until then sees a task that waits

@@ -277,7 +277,7 @@ SubmitStatus Core::accept(Task& task, Room*& full, bool polite, const Worker** a
   }
   Job* const job = makeJob(task, *session, Clock::now());
   if (job->is_named && !index_.add(*job)) {
-    task = std::move(job->task);
+    takeBack(task, std::move(job->task));
     job->reset();
     JobShelf::giveBackOne(*job);
     worker.giveBack(1);
@@ -303,13 +303,19 @@ void Core::logAccepted(const Worker& worker, std::string_view session_id,
        .task_id = task_id});
 }
 
+// As it was: a task that is tried again is made when it is accepted.
+void Core::takeBack(Task& task, Task&& tried) {
+  tried.created_at = task.created_at;
+  task = std::move(tried);
+}
+
 Job* Core::makeJob(Task& task, Session& session, Instant now) const {
   Job* const job = JobShelf::take();
-  if (task.created_at == std::chrono::system_clock::time_point()) {
-    task.created_at =
+  job->submit(std::move(task), session, *session.worker, now);
+  if (job->task.created_at == std::chrono::system_clock::time_point()) {
+    job->task.created_at =
         wall_start_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(now - start_);
   }
-  job->submit(std::move(task), session, *session.worker, now);
   return job;
 }
 
