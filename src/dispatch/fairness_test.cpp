@@ -70,6 +70,7 @@ TEST_F(FairnessTest, ATaskThatComesWhileAHogIsServedWaitsForTheRestOfItsTurnOnly
     }));
   }
   release.open();
+  ASSERT_TRUE(dispatcher().drain("hog", kLong));
   dispatcher().shutdown();
   ASSERT_EQ(delays.size(), static_cast<std::size_t>(kRounds));
   EXPECT_LE(*std::max_element(delays.begin(), delays.end()), 16);
