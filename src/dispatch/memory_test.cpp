@@ -9,11 +9,19 @@
 #include <cstdlib>
 #include <new>
 
+// ThreadSanitizer brings an operator new of its own; there nothing is counted.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NIMBUS_COUNTS_NOTHING
+#endif
+#endif
+
 namespace {
 
 std::atomic<std::size_t> g_allocations = 0;
 std::atomic<std::size_t> g_bytes = 0;
 
+#ifndef NIMBUS_COUNTS_NOTHING
 void* counted(std::size_t size, std::size_t alignment) {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
   g_bytes.fetch_add(size, std::memory_order_relaxed);
@@ -21,9 +29,11 @@ void* counted(std::size_t size, std::size_t alignment) {
   if (posix_memalign(&memory, alignment, size == 0 ? 1 : size) != 0) throw std::bad_alloc();
   return memory;
 }
+#endif
 
 }  // namespace
 
+#ifndef NIMBUS_COUNTS_NOTHING
 void* operator new(std::size_t size) {
   return counted(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 }
@@ -42,6 +52,7 @@ void operator delete(void* memory, std::align_val_t) noexcept {
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace nimbus::dispatch {
 namespace {
