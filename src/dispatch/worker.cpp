@@ -618,10 +618,16 @@ Job* Worker::firstUnstarted(const Session& session) {
 void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
   Lock lock(mutex_);
   drainInbox();
-  Leavings leavings;
-  // The caller keeps the session: it holds the table.
+  // All at once: publish() lets go of the mutex, and none may start whose predecessor was taken.
+  std::vector<Job*> jobs;
   while (Job* const job = firstUnstarted(session)) {
     deadlines_.remove(*job);
+    session.unlink(*job);
+    jobs.push_back(job);
+  }
+  Leavings leavings;
+  // The caller keeps the session: it holds the table.
+  for (Job* const job : jobs) {
     if (job->attempts == 0) ++released_;
     std::any payload = std::move(job->task.payload);
     // One that has been tried was the first of its line, also if the others were taken before.
@@ -634,7 +640,6 @@ void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
     taken.insert(place, job->task)->payload = std::move(payload);
     job->error = std::make_unique<TaskError>(
         TaskError{TaskError::Code::Cancelled, "not run because of the shutdown"});
-    session.unlink(*job);
     publish(*job, Phase::NotRun, lock);
     release(*job, leavings);
   }
