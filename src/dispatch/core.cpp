@@ -638,13 +638,13 @@ ShutdownReport Core::end(Duration patience) {
     if (session->gate.isPaused()) takeFrom(*session);
   }
   if (!waitUntilQuiet(until)) {
+    // In this order nothing starts any more when those that run are told to stop.
+    for (Worker* const worker : workers) worker->endRetries();
     for (Session* const session : sessions) takeFrom(*session);
     std::vector<std::stop_source> to_stop;
     for (Worker* const worker : workers) worker->stopRunning(to_stop);
     for (std::stop_source& stop : to_stop) stop.request_stop();
     waitUntilQuiet(after(Clock::now(), config_.stop_grace));
-    // A task that failed meanwhile may wait for another attempt.
-    for (Session* const session : sessions) takeFrom(*session);
   }
   for (const Task& task : report.not_run_tasks) report.not_run.push_back(task.id);
   for (Worker* const worker : workers) worker->namesOfRunning(report.still_running);

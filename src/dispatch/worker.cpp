@@ -648,10 +648,14 @@ void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
   letGo(leavings);
 }
 
+void Worker::endRetries() {
+  const Lock lock(mutex_);
+  no_more_tries_ = true;
+}
+
 void Worker::stopRunning(std::vector<std::stop_source>& to_stop) {
   const Lock lock(mutex_);
   drainInbox();
-  no_more_tries_ = true;
   for (Job* const job : running_jobs_) {
     if (job->stop_cause != StopCause::None) continue;
     job->stop_cause = StopCause::Shutdown;

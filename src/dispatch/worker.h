@@ -125,7 +125,8 @@ class Worker {
 
   // Takes tasks that have not started out of the session's line.
   void takeUnstarted(Session& session, std::vector<Task>& taken);
-  // Tells everything that runs to stop, and lets nothing be tried again.
+  void endRetries();
+  // Tells everything that runs to stop.
   void stopRunning(std::vector<std::stop_source>& to_stop);
   bool hasUnfinished();
   void namesOfRunning(std::vector<std::string>& names);
