@@ -589,7 +589,8 @@ bool Core::sweepSessions(Instant now) {
 
 // ---- The end
 
-bool Core::waitUntilQuiet(Instant until) {
+// `look` is called at first, and again whenever a worker has said something.
+bool Core::waitUntilQuiet(Instant until, const std::function<void()>& look) {
   const std::vector<Worker*> workers = allWorkers();
   const auto isQuiet = [&] {
     return std::none_of(workers.begin(), workers.end(),
@@ -599,6 +600,7 @@ bool Core::waitUntilQuiet(Instant until) {
   while (true) {
     const std::uint64_t seen = times_emptied_;
     lock.unlock();
+    look();
     const bool quiet = isQuiet();
     lock.lock();
     if (quiet || Clock::now() >= until) return quiet;
@@ -634,17 +636,19 @@ ShutdownReport Core::end(Duration patience) {
   const auto takeFrom = [&](Session& session) {
     session.worker->takeUnstarted(session, report.not_run_tasks);
   };
-  for (Session* const session : sessions) {
-    if (session->gate.isPaused()) takeFrom(*session);
-  }
-  if (!waitUntilQuiet(until)) {
+  const auto takeFromPaused = [&] {
+    for (Session* const session : sessions) {
+      if (session->gate.isPaused()) takeFrom(*session);
+    }
+  };
+  if (!waitUntilQuiet(until, takeFromPaused)) {
     // In this order nothing starts any more when those that run are told to stop.
     for (Worker* const worker : workers) worker->endRetries();
     for (Session* const session : sessions) takeFrom(*session);
     std::vector<std::stop_source> to_stop;
     for (Worker* const worker : workers) worker->stopRunning(to_stop);
     for (std::stop_source& stop : to_stop) stop.request_stop();
-    waitUntilQuiet(after(Clock::now(), config_.stop_grace));
+    waitUntilQuiet(after(Clock::now(), config_.stop_grace), [] {});
   }
   for (const Task& task : report.not_run_tasks) report.not_run.push_back(task.id);
   for (Worker* const worker : workers) worker->namesOfRunning(report.still_running);

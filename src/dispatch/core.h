@@ -101,7 +101,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   bool sweepSessions(Instant now);
   Duration sweepPeriod() const;
   std::vector<Worker*> allWorkers();
-  bool waitUntilQuiet(Instant until);
+  bool waitUntilQuiet(Instant until, const std::function<void()>& look);
   std::vector<Session*> allSessions();
   ShutdownReport end(Duration patience);
 

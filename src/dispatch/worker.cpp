@@ -349,6 +349,7 @@ bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
       if ((stopped || outcome.mayBeRetried()) && hasAttemptLeft(job)) {
         session.busy = false;
         retryLater(job);
+        if (session.gate.isPaused()) host_.emptied();
         tell("task retried", job, lock);
         return false;
       }

@@ -54,7 +54,8 @@ class WorkerHost {
   // Somebody must look at this worker (attend()) at `at`. Under the mutex.
   virtual void deadlineAdded(Instant at) = 0;
 
-  // The worker has no unfinished task. Under the mutex.
+  // The worker has no unfinished task, or one of a paused session that is to be tried again: a
+  // shutdown looks at it. Under the mutex.
   virtual void emptied() = 0;
 
   virtual void log(const LogEvent& event) const = 0;
