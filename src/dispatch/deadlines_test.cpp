@@ -120,18 +120,14 @@ TEST(ClockTest, PatienceWithoutEndEnds) {
 
 class ReadySessionsTest : public ::testing::Test {
  protected:
-  Session& session(const std::string& name) {
-    return *sessions_.emplace_back(Session::make(name, 0, worker_));
-  }
+  Session& session(const std::string& name) { return sessions_.make(name); }
 
   std::string pop() {
     const Session* const next = ready_.pop();
     return next == nullptr ? "none" : std::string(next->name());
   }
 
-  FakeHost host_;
-  Worker worker_{host_, 0};
-  std::vector<SessionPointer> sessions_;
+  FakeSessions sessions_;
   ReadySessions ready_;
 };
 

@@ -28,6 +28,7 @@ class JobIndexTest : public ::testing::Test {
   std::unique_ptr<Job, GiveBack> named(std::string id) {
     std::unique_ptr<Job, GiveBack> job(JobShelf::take());
     job->task.id = std::move(id);
+    job->holds_memory = true;
     job->task.payload = std::shared_ptr<void>(nullptr, [this](void*) { ++freed_; });
     return job;
   }

@@ -17,11 +17,7 @@ namespace {
 class SessionTableTest : public ::testing::Test {
  protected:
   Session* obtain(const SessionTable::Visit& visit, bool may_move = false) {
-    return visit.obtain([may_move](const Session&) { return may_move; },
-                        [&] {
-                          return Session::make(
-                              visit.name(), static_cast<std::uint32_t>(visit.hash()), worker_);
-                        });
+    return visit.obtain([may_move](const Session&) { return may_move; }, [&] { return &worker_; });
   }
 
   Session* obtain(const std::string& name) { return obtain(SessionTable::Visit(table_, name)); }
@@ -60,6 +56,17 @@ TEST_F(SessionTableTest, HoldsManyAndShrinksAgain) {
   EXPECT_EQ(forgotten_, kMany - 1);
   EXPECT_TRUE(knows("77"));
   EXPECT_FALSE(knows("78"));
+}
+
+TEST_F(SessionTableTest, NamesMayBeAsLongAsTheyLike) {
+  std::vector<std::string> names;
+  for (std::size_t size = 0; size < 200; ++size) names.push_back(std::string(size, 'n'));
+  for (int round = 0; round < 3; ++round) {
+    for (const std::string& name : names) EXPECT_EQ(obtain(name)->name(), name);
+    for (const std::string& name : names) EXPECT_TRUE(knows(name));
+    table_.sweep([](const Session&) { return true; });
+    EXPECT_EQ(table_.size(), 0U);
+  }
 }
 
 TEST_F(SessionTableTest, OnlyIdleSessionsAreForgotten) {
@@ -104,9 +111,9 @@ TEST_F(SessionTableTest, AnIdleSessionThatMayMoveIsBegunAgain) {
   EXPECT_EQ(table_.size(), 1U);
 }
 
-TEST_F(SessionTableTest, NothingIsBegunIfNoneIsMade) {
+TEST_F(SessionTableTest, NothingIsBegunWhereNobodyHasRoom) {
   const SessionTable::Visit visit(table_, "alice");
-  EXPECT_EQ(visit.obtain([](const Session&) { return false; }, [] { return SessionPointer(); }),
+  EXPECT_EQ(visit.obtain([](const Session&) { return false; }, []() -> Worker* { return nullptr; }),
             nullptr);
   EXPECT_EQ(table_.size(), 0U);
 }

@@ -94,40 +94,41 @@ class LineTest : public ::testing::Test {
  protected:
   std::vector<int> numbers() const {
     std::vector<int> numbers;
-    const Job* job = session_->head;
+    const Job* job = session_.head;
     while (job != nullptr) {
       numbers.push_back(static_cast<int>(job - jobs_.data()));
-      job = job->next == session_->head ? nullptr : job->next;
+      job = job->next == session_.head ? nullptr : job->next;
     }
     return numbers;
   }
 
-  FakeHost host_;
-  Worker worker_{host_, 0};
-  SessionPointer session_ = Session::make("alice", 1, worker_);
+  FakeSessions sessions_;
+  Session& session_ = sessions_.make("alice");
   std::array<Job, 4> jobs_;
 };
 
 TEST_F(LineTest, KeepsItsOrderWhoeverLeaves) {
-  for (Job& job : jobs_) session_->append(job);
+  for (Job& job : jobs_) session_.append(job);
   EXPECT_THAT(numbers(), ElementsAre(0, 1, 2, 3));
-  session_->unlink(jobs_[1]);
+  session_.unlink(jobs_[1]);
   EXPECT_THAT(numbers(), ElementsAre(0, 2, 3));
-  session_->unlink(jobs_[0]);
+  session_.unlink(jobs_[0]);
   EXPECT_THAT(numbers(), ElementsAre(2, 3));
-  session_->unlink(jobs_[3]);
+  session_.unlink(jobs_[3]);
   EXPECT_THAT(numbers(), ElementsAre(2));
-  session_->append(jobs_[0]);
+  session_.append(jobs_[0]);
   EXPECT_THAT(numbers(), ElementsAre(2, 0));
-  session_->unlink(jobs_[2]);
-  session_->unlink(jobs_[0]);
-  EXPECT_EQ(session_->head, nullptr);
+  session_.unlink(jobs_[2]);
+  session_.unlink(jobs_[0]);
+  EXPECT_EQ(session_.head, nullptr);
   EXPECT_EQ(jobs_[0].next, nullptr);
 }
 
 TEST_F(LineTest, TheNameLiesWithTheSession) {
-  EXPECT_EQ(session_->name(), "alice");
-  EXPECT_EQ(Session::make("", 1, worker_)->name(), "");
+  EXPECT_EQ(session_.name(), "alice");
+  EXPECT_EQ(sessions_.make("").name(), "");
+  const std::string longer(300, 'x');
+  EXPECT_EQ(sessions_.make(longer).name(), longer);
 }
 
 class InboxTest : public ::testing::Test {
