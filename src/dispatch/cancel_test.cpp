@@ -132,6 +132,7 @@ TEST_F(CancelTest, ASessionWhoseTasksWereCancelledGoesOnWithNewOnes) {
   release.open();
   EXPECT_TRUE(resultOf("a3").ok());
   EXPECT_THAT(journal_.entries(), ElementsAre("occupied", "a3"));
+  ASSERT_TRUE(dispatcher().drain("alice", kLong));
   EXPECT_EQ(dispatcher().session("alice")->unfinished_tasks, 0U);
 }
 

@@ -136,7 +136,10 @@ inline bool waitForStop(const std::stop_token& stop) {
 
 class DispatchTest : public ::testing::Test {
  protected:
-  DispatchTest() { config_.pool_size = 1; }
+  DispatchTest() {
+    config_.pool_size = 1;
+    config_.quantum_time = std::chrono::hours(1);  // turns end by count, however slow the machine
+  }
 
   ~DispatchTest() override {
     for (const Latch& latch : latches_) latch.open();
