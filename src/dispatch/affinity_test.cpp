@@ -185,8 +185,7 @@ TEST_F(AffinityTest, AWorkerThatHasLeftCanComeBack) {
 TEST_F(AffinityTest, ResizingToZeroMeansOneWorkerPerHardwareThread) {
   start();
   dispatcher().resize(0);
-  EXPECT_EQ(dispatcher().stats().workers.size(),
-            std::max(1U, std::thread::hardware_concurrency()));
+  EXPECT_EQ(dispatcher().stats().workers.size(), std::max(1U, std::thread::hardware_concurrency()));
 }
 
 TEST_F(AffinityTest, NothingIsLostOrReorderedWhileTheNumberOfWorkersChanges) {

@@ -87,8 +87,7 @@ TEST_F(AsyncTest, NeverAreTwoCallsOfOneSessionInFlight) {
   ASSERT_TRUE(journal_.waitFor("a2"));
   signals_.of("a2").set(2);
   resultOf("a2");
-  EXPECT_THAT(journal_.entries(),
-              ElementsAre("a1", "b1", "b1 ends", "a1 ends", "a2", "a2 ends"));
+  EXPECT_THAT(journal_.entries(), ElementsAre("a1", "b1", "b1 ends", "a1 ends", "a2", "a2 ends"));
 }
 
 TEST_F(AsyncTest, ASignalThatIsSetBeforeItIsAwaitedDoesNotWait) {
@@ -306,8 +305,9 @@ TEST_F(AsyncTest, AFlightThatEndsAfterTheShutdownIsHarmless) {
     Latch destroyed;
     ~Guard() { destroyed.open(); }
   };
-  startAsync([this, guard = std::make_shared<Guard>(destroyed)](
-                 const Task& task, std::stop_token) { return waitFor(task); });
+  startAsync([this, guard = std::make_shared<Guard>(destroyed)](const Task& task, std::stop_token) {
+    return waitFor(task);
+  });
   submit(plain("a1", "alice"));
   submit(plain("a2", "alice"));
   ASSERT_TRUE(journal_.waitFor("a1"));

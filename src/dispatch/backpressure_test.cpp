@@ -110,8 +110,7 @@ TEST_F(BackpressureTest, ABlockedSubmitGetsInWhenThereIsRoom) {
   start();
   const Latch release = occupy();
   submit(noting("a1", "alice"));
-  std::thread waiting(
-      [&] { EXPECT_EQ(submit(noting("a2", "alice")), SubmitStatus::Accepted); });
+  std::thread waiting([&] { EXPECT_EQ(submit(noting("a2", "alice")), SubmitStatus::Accepted); });
   release.open();
   waiting.join();
   EXPECT_TRUE(resultOf("a2").ok());
@@ -124,8 +123,7 @@ TEST_F(BackpressureTest, ABlockedSubmitToAFullSessionGetsInWhenOneOfItsTasksHasE
   start();
   const Latch release = latch();
   submit(blocking("a1", "alice", release));
-  std::thread waiting(
-      [&] { EXPECT_EQ(submit(noting("a2", "alice")), SubmitStatus::Accepted); });
+  std::thread waiting([&] { EXPECT_EQ(submit(noting("a2", "alice")), SubmitStatus::Accepted); });
   release.open();
   waiting.join();
   EXPECT_TRUE(resultOf("a2").ok());
@@ -143,8 +141,8 @@ TEST_F(BackpressureTest, ManyBlockedSubmittersAllGetInAndKeepTheirOrder) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kTasks; ++i) {
-        const auto status = submit(
-            makeTask("", std::to_string(t), [&, t, i](const Task&, const std::stop_token&) {
+        const auto status =
+            submit(makeTask("", std::to_string(t), [&, t, i](const Task&, const std::stop_token&) {
               started[static_cast<std::size_t>(t)].push_back(i);
               return TaskOutcome::ok();
             }));

@@ -118,7 +118,8 @@ TEST_F(BatchTest, NoOthersTaskComesBetweenThoseOfABatch) {
   for (std::thread& thread : threads) thread.join();
   release.open();
   ASSERT_TRUE(dispatcher().drain("alice", kLong));
-  ASSERT_EQ(started.size(), static_cast<std::size_t>(kBatches + (kThreads - 1) * kBatches * kTasks));
+  ASSERT_EQ(started.size(),
+            static_cast<std::size_t>(kBatches + (kThreads - 1) * kBatches * kTasks));
   for (std::size_t i = 0; i < started.size();) {
     const auto [thread, number] = started[i];
     ASSERT_EQ(number, 0);
@@ -134,8 +135,8 @@ TEST_F(BatchTest, ADuplicateRefusesItsSession) {
   start();
   const Latch release = occupy();
   submit(noting("known", "x"));
-  std::vector<Task> tasks = {noting("a1", "alice"), noting("known", "alice"),
-                             noting("b1", "bob"), noting("a2", "alice")};
+  std::vector<Task> tasks = {noting("a1", "alice"), noting("known", "alice"), noting("b1", "bob"),
+                             noting("a2", "alice")};
   EXPECT_THAT(submitBatch(tasks), ElementsAre(kDuplicate, kDuplicate, kAccepted, kDuplicate));
   EXPECT_EQ(tasks[0].id, "a1");
   EXPECT_EQ(tasks[1].id, "known");
@@ -186,8 +187,10 @@ TEST_F(BatchTest, ATaskThatWaitsForOneBehindItInItsSessionIsRefused) {
 TEST_F(BatchTest, ACycleThroughTheOrderOfTwoSessionsIsFound) {
   start();
   std::vector<Task> tasks = {
-      after(noting("a1", "alice"), {"b2"}), noting("a2", "alice"),
-      after(noting("b1", "bob"), {"a2"}),   noting("b2", "bob"),
+      after(noting("a1", "alice"), {"b2"}),
+      noting("a2", "alice"),
+      after(noting("b1", "bob"), {"a2"}),
+      noting("b2", "bob"),
       noting("c1", "carol"),
   };
   EXPECT_THAT(submitBatch(tasks), ElementsAre(kCycle, kCycle, kCycle, kCycle, kAccepted));
@@ -203,8 +206,10 @@ TEST_F(BatchTest, WhoDependsOnACycleIsRefusedForThat) {
 TEST_F(BatchTest, AnUnknownDependencyTakesWithItWhoDependsOnIt) {
   start();
   std::vector<Task> tasks = {
-      after(noting("c1", "carol"), {"b1"}), after(noting("a1", "alice"), {"nobody"}),
-      after(noting("b1", "bob"), {"a2"}),   noting("a2", "alice"),
+      after(noting("c1", "carol"), {"b1"}),
+      after(noting("a1", "alice"), {"nobody"}),
+      after(noting("b1", "bob"), {"a2"}),
+      noting("a2", "alice"),
       noting("d1", "dave"),
   };
   EXPECT_THAT(submitBatch(tasks), ElementsAre(kUnknown, kUnknown, kUnknown, kUnknown, kAccepted));
@@ -240,8 +245,8 @@ TEST_F(BatchTest, TooManySessionsAreRefusedEach) {
   start();
   std::vector<Task> tasks = {noting("a1", "a"), noting("b1", "b"), noting("c1", "c"),
                              noting("a2", "a")};
-  EXPECT_THAT(submitBatch(tasks), ElementsAre(kAccepted, kAccepted, SubmitStatus::TooManySessions,
-                                              kAccepted));
+  EXPECT_THAT(submitBatch(tasks),
+              ElementsAre(kAccepted, kAccepted, SubmitStatus::TooManySessions, kAccepted));
 }
 
 TEST_F(BatchTest, AcceptedTasksAreLogged) {

@@ -66,7 +66,8 @@ TEST_F(CancelTest, ACancelledTaskIsNotTriedAgain) {
 
 TEST_F(CancelTest, CancellingTwiceIsCancellingOnce) {
   start();
-  dispatcher().onResult([this](const TaskResult& result) { journal_.add(result.task_id + " end"); });
+  dispatcher().onResult(
+      [this](const TaskResult& result) { journal_.add(result.task_id + " end"); });
   const Latch release = latch();
   submit(blocking("a1", "alice", release));
   ASSERT_TRUE(journal_.waitFor("a1"));

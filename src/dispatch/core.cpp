@@ -354,8 +354,8 @@ SubmitStatus Core::checkDependencies(const Task& task) {
   return SubmitStatus::Accepted;
 }
 
-// A task whose submit has not returned is in the index, but has no place in its line yet: whoever is
-// accepted now may come before it. To depend on it could close a cycle through that line.
+// A task whose submit has not returned is in the index, but has no place in its line yet: whoever
+// is accepted now may come before it. To depend on it could close a cycle through that line.
 bool Core::isInLine(std::string_view task_id) {
   bool placed = false;
   index_.find(task_id, [&](Job& job) { placed = job.worker->hasPlace(job); });

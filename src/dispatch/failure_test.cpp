@@ -53,8 +53,8 @@ TEST_F(FailureTest, AnExceptionBecomesAFailedResultAndTheWorkerGoesOn) {
 
 TEST_F(FailureTest, AThrowOfSomethingElseIsAFailureToo) {
   start();
-  submit(makeTask("a", "alice",
-                  [](const Task&, const std::stop_token&) -> TaskOutcome { throw 42; }));
+  submit(
+      makeTask("a", "alice", [](const Task&, const std::stop_token&) -> TaskOutcome { throw 42; }));
   submit(noting("a2", "alice"));
   EXPECT_EQ(errorOf("a"), TaskError::Code::Threw);
   EXPECT_FALSE(resultOf("a").error->message.empty());
@@ -98,8 +98,8 @@ TEST_F(FailureTest, ErrorsAreReportedToTheErrorCallbackAfterTheResultCallback) {
   submit(failing("a2", "alice"));
   submit(throwing("a3", "alice"));
   ASSERT_TRUE(journal_.waitFor("a3 error"));
-  EXPECT_THAT(journal_.entries(), ElementsAre("a1", "a1 done", "a2", "a2 failed", "a2 error",
-                                              "a3 failed", "a3 error"));
+  EXPECT_THAT(journal_.entries(),
+              ElementsAre("a1", "a1 done", "a2", "a2 failed", "a2 error", "a3 failed", "a3 error"));
 }
 
 TEST_F(FailureTest, TheErrorCallbackAloneIsEnough) {
@@ -203,9 +203,8 @@ TEST(TextTest, EveryStatusHasAName) {
         SubmitStatus::DependencyCycle}) {
     EXPECT_NE(toString(status), "?");
   }
-  for (const TaskStatus status :
-       {TaskStatus::Pending, TaskStatus::Running, TaskStatus::Done, TaskStatus::Failed,
-        TaskStatus::Cancelled, TaskStatus::Unknown}) {
+  for (const TaskStatus status : {TaskStatus::Pending, TaskStatus::Running, TaskStatus::Done,
+                                  TaskStatus::Failed, TaskStatus::Cancelled, TaskStatus::Unknown}) {
     EXPECT_NE(toString(status), "?");
   }
   for (const TaskError::Code code :

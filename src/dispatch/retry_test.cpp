@@ -12,9 +12,7 @@ using ::testing::ElementsAre;
 
 class RetryTest : public DispatchTest {
  protected:
-  RetryTest() {
-    config_.retry = {.max_attempts = 3, .backoff = std::chrono::milliseconds(1)};
-  }
+  RetryTest() { config_.retry = {.max_attempts = 3, .backoff = std::chrono::milliseconds(1)}; }
 
   // Fails until it has run so often.
   Task failingUntil(std::string id, std::string session, int success) {

@@ -171,8 +171,8 @@ class Schedule {
             return perform(*recordOf(task), stop);
           });
     } else {
-      dispatcher_ = std::make_unique<Dispatcher>(
-          config, [this](const Task& task, std::stop_token stop) {
+      dispatcher_ =
+          std::make_unique<Dispatcher>(config, [this](const Task& task, std::stop_token stop) {
             return fly(*recordOf(task), std::move(stop));
           });
     }
@@ -279,7 +279,8 @@ class Schedule {
     return task;
   }
 
-  // In the ordered mode submits to one session are made one after the other, and the order is known.
+  // In the ordered mode submits to one session are made one after the other, and the order is
+  // known.
   std::vector<std::unique_lock<std::mutex>> lockSessions(const std::vector<Task>& tasks) {
     std::set<std::size_t> sessions;
     for (const Task& task : tasks) sessions.insert(recordOf(task)->session);

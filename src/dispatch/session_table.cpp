@@ -17,10 +17,10 @@ SessionTable::~SessionTable() {
       Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
       while (session != nullptr) {
         Session* const next = session->next_in_bucket.load(std::memory_order_relaxed);
-        destroy(stripe, std::exchange(session, next));
+        destroy(std::exchange(session, next));
       }
     }
-    for (Session* const session : stripe.old_sessions) destroy(stripe, session);
+    for (Session* const session : stripe.old_sessions) destroy(session);
   }
 }
 
@@ -60,31 +60,22 @@ Session* SessionTable::Visit::obtain(const std::function<bool(const Session&)>& 
   if (moves) table_.forget(stripe_, *found);
   Worker* const worker = place();
   if (worker == nullptr) return nullptr;
-  Session* const session = make(stripe_, name_, hash_, *worker);
+  Session* const session = make(name_, hash_, *worker);
   link(stripe_, *session);
   table_.size_.fetch_add(1, std::memory_order_relaxed);
   return session;
 }
 
-Session* SessionTable::make(Stripe& stripe, std::string_view name, std::uint64_t hash,
-                            Worker& worker) {
-  const std::size_t size = Session::sizeFor(name);
-  void* const memory = size <= Cells::kCellSize
-                           ? stripe.cells.take()
-                           : ::operator new(size, std::align_val_t(kCacheLine));
+Session* SessionTable::make(std::string_view name, std::uint64_t hash, Worker& worker) {
+  void* const memory = ::operator new(Session::sizeFor(name));
   Session* const session = Session::make(memory, name, shortHash(hash), worker);
   session->idle_since.store(tickOf(Clock::now()), std::memory_order_relaxed);
   return session;
 }
 
-void SessionTable::destroy(Stripe& stripe, Session* session) {
-  const std::size_t size = Session::sizeFor(session->name());
+void SessionTable::destroy(Session* session) {
   session->~Session();
-  if (size <= Cells::kCellSize) {
-    stripe.cells.giveBack(session);
-  } else {
-    ::operator delete(session, std::align_val_t(kCacheLine));
-  }
+  ::operator delete(session);
 }
 
 void SessionTable::link(Stripe& stripe, Session& session) {
@@ -113,7 +104,7 @@ void SessionTable::forget(Stripe& stripe, Session& session) {
 // chain and miss what it looks for; it then asks again under the lock.
 void SessionTable::resizeBuckets(Stripe& stripe) {
   const std::size_t current = stripe.owned ? stripe.owned->count() : 0;
-  const std::size_t needed = stripe.size * kBucketsPerSession;
+  const std::size_t needed = stripe.size;
   if (needed <= current && (current <= kFirstBuckets || needed * 8 >= current)) return;
   const std::size_t wanted = std::max(kFirstBuckets, std::bit_ceil(needed));
   auto fresh = std::make_unique<const Buckets>(wanted);
@@ -136,7 +127,7 @@ void SessionTable::resizeBuckets(Stripe& stripe) {
 void SessionTable::freeUnseen(Stripe& stripe) {
   if (stripe.old_sessions.empty() && stripe.old_buckets.empty()) return;
   if (!stripe.pins.isQuiet()) return;
-  for (Session* const session : std::exchange(stripe.old_sessions, {})) destroy(stripe, session);
+  for (Session* const session : std::exchange(stripe.old_sessions, {})) destroy(session);
   stripe.old_buckets.clear();
 }
 

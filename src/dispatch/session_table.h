@@ -2,7 +2,6 @@
 // All active sessions by name. Finding one takes no lock; beginning and forgetting one locks a
 // stripe of the table.
 
-#include "dispatch/cells.h"
 #include "dispatch/hash.h"
 #include "dispatch/pins.h"
 #include "dispatch/session.h"
@@ -70,9 +69,6 @@ class SessionTable {
  private:
   static constexpr std::size_t kStripes = 256;
   static constexpr std::size_t kFirstBuckets = 4;
-  // Buckets per session, at least; at most twice as many. Few sessions share one, so that few are
-  // looked at for nothing.
-  static constexpr std::size_t kBucketsPerSession = 2;
 
   using Bucket = std::atomic<Session*>;
 
@@ -94,7 +90,6 @@ class SessionTable {
     std::mutex mutex;
     std::size_t size = 0;
     std::unique_ptr<const Buckets> owned;
-    Cells cells;
     std::vector<Session*> old_sessions;  // unlinked; a visitor may still look at them
     std::vector<std::unique_ptr<const Buckets>> old_buckets;
   };
@@ -105,8 +100,8 @@ class SessionTable {
   void forget(Stripe& stripe, Session& session);
   static void resizeBuckets(Stripe& stripe);
   static void freeUnseen(Stripe& stripe);
-  static Session* make(Stripe& stripe, std::string_view name, std::uint64_t hash, Worker& worker);
-  static void destroy(Stripe& stripe, Session* session);
+  static Session* make(std::string_view name, std::uint64_t hash, Worker& worker);
+  static void destroy(Session* session);
   Stripe& stripeOf(std::uint64_t hash) { return stripes_[hash >> 56U]; }
 
   const std::uint64_t seed_;

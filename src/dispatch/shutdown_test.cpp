@@ -55,7 +55,8 @@ TEST_F(ShutdownTest, ResultsCanStillBeAskedForAfterwards) {
 TEST_F(ShutdownTest, AtTheDeadlineTasksThatDidNotRunAreHandedBackInOrder) {
   config_.stop_grace = kLong;
   start();
-  dispatcher().onResult([this](const TaskResult& result) { journal_.add(result.task_id + " end"); });
+  dispatcher().onResult(
+      [this](const TaskResult& result) { journal_.add(result.task_id + " end"); });
   submit(obedient("a0", "alice"));
   ASSERT_TRUE(journal_.waitFor("a0"));
   for (int i = 1; i < 5; ++i) submit(noting("a" + std::to_string(i), "alice"));
@@ -106,9 +107,8 @@ TEST_F(ShutdownTest, AHandedBackTaskSaysWhenItWasMade) {
 }
 
 TEST_F(ShutdownTest, ATaskBetweenTwoAttemptsIsHandedBackBeforeItsFollowers) {
-  config_.retry = {.max_attempts = 2,
-                   .backoff = std::chrono::hours(1),
-                   .max_backoff = std::chrono::hours(1)};
+  config_.retry = {
+      .max_attempts = 2, .backoff = std::chrono::hours(1), .max_backoff = std::chrono::hours(1)};
   start();
   submit(failing("a1", "alice"));
   submit(noting("a2", "alice"));

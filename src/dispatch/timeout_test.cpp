@@ -59,7 +59,8 @@ TEST_F(TimeoutTest, ZeroMeansNoLimit) {
 
 TEST_F(TimeoutTest, AHandlerThatIgnoresItHasFailedBeforeItReturns) {
   start();
-  dispatcher().onResult([this](const TaskResult& result) { journal_.add(result.task_id + " end"); });
+  dispatcher().onResult(
+      [this](const TaskResult& result) { journal_.add(result.task_id + " end"); });
   const Latch release = latch();
   submit(blocking("a1", "alice", release));
   EXPECT_EQ(errorOf("a1"), TaskError::Code::TimedOut);

@@ -1,49 +1,15 @@
-// Memory for sessions, and jobs that are used again.
-
-#include "dispatch/cells.h"
+// Jobs that are used again.
 
 #include "dispatch/job_shelf.h"
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <functional>
-#include <random>
-#include <set>
 #include <thread>
 #include <vector>
 
 namespace nimbus::dispatch {
 namespace {
-
-TEST(CellsTest, EveryCellIsALineOfItsOwnWhateverComesAndGoes) {
-  const unsigned seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
-  Cells cells;
-  std::vector<char*> used;
-  const auto fill = [](char* cell) { return static_cast<char>(std::hash<char*>()(cell) >> 6U); };
-  for (int step = 0; step < 50'000; ++step) {
-    // Now more come, now more go, down to none.
-    const bool grows = (step / 5000) % 2 == 0;
-    if (used.empty() || random() % 10 < (grows ? 7U : 3U)) {
-      auto* const cell = static_cast<char*>(cells.take());
-      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(cell) % Cells::kCellSize, 0U);
-      std::memset(cell, fill(cell), Cells::kCellSize);
-      used.push_back(cell);
-      continue;
-    }
-    std::swap(used[random() % used.size()], used.back());
-    char* const cell = used.back();
-    used.pop_back();
-    for (std::size_t i = 0; i < Cells::kCellSize; ++i) ASSERT_EQ(cell[i], fill(cell));
-    cells.giveBack(cell);
-  }
-  EXPECT_EQ(std::set<char*>(used.begin(), used.end()).size(), used.size());
-  for (char* const cell : used) cells.giveBack(cell);
-}
 
 TEST(JobShelfTest, AJobComesBackToTheThreadThatMadeItAsNew) {
   Job* const job = JobShelf::take();
