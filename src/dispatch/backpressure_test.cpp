@@ -277,9 +277,7 @@ TEST_F(BackpressureTest, AWorkerThatComesLaterHasTheQueueSizeThatWasSetLast) {
   }
 }
 
-// Disabled: whoever waits because its session is full stands in the line of the whole worker, and
-// everybody else who may wait queues up behind it.
-TEST_F(BackpressureTest, DISABLED_ASessionThatIsFullDoesNotHoldUpTheSubmittersOfOthers) {
+TEST_F(BackpressureTest, ASessionThatIsFullDoesNotHoldUpTheSubmittersOfOthers) {
   config_.session_queue_size = 1;
   config_.on_full = OnFull::Block;
   start();
@@ -338,14 +336,15 @@ TEST(RoomTest, WhoComesFirstIsServedFirst) {
   std::vector<std::thread> threads;
   std::atomic<int> first_tries = 0;
   threads.emplace_back([&] {
-    room.waitInLine(never(), [&] {
+    room.waitInLine(Room::kForTheWorker, never(), [&] {
       ++first_tries;
       return attempt(0);
     });
   });
   ASSERT_TRUE(eventually([&] { return first_tries > 0; }));
   for (int i = 1; i < 4; ++i) {
-    threads.emplace_back([&, i] { room.waitInLine(never(), [&] { return attempt(i); }); });
+    threads.emplace_back(
+        [&, i] { room.waitInLine(Room::kForTheWorker, never(), [&] { return attempt(i); }); });
     ASSERT_TRUE(eventually([&] { return room.waiting() == static_cast<std::size_t>(i) + 1; }));
   }
   for (int i = 0; i < 4; ++i) {
@@ -365,11 +364,13 @@ TEST(RoomTest, WhoGivesUpLetsTheNextOneTry) {
   std::atomic<bool> open = false;
   std::thread patient;
   std::thread hasty([&] {
-    room.waitInLine(Clock::now() + std::chrono::milliseconds(1), [&] { return false; });
+    room.waitInLine(Room::kForTheWorker, Clock::now() + std::chrono::milliseconds(1),
+                    [&] { return false; });
     open = true;
   });
   ASSERT_TRUE(eventually([&] { return room.isAwaited() || open; }));
-  patient = std::thread([&] { room.waitInLine(never(), [&] { return open.load(); }); });
+  patient = std::thread(
+      [&] { room.waitInLine(Room::kForTheWorker, never(), [&] { return open.load(); }); });
   hasty.join();
   room.made();
   patient.join();

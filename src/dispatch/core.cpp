@@ -229,24 +229,24 @@ void Core::setCallbacks(const std::function<void(Callbacks&)>& change) {
 
 SubmitStatus Core::submit(Task& task, std::optional<Duration> patience) {
   const bool waits = (patience || config_.on_full == OnFull::Block) && t_inside != this;
-  Room* full = nullptr;
+  Full full;
   SubmitStatus status = acceptInOrder(task, full, waits);
-  if (!waits || full == nullptr) return status;
+  if (!waits || full.room == nullptr) return status;
   if (!patience) patience = config_.block_timeout;
   const Instant until = patience ? after(Clock::now(), *patience) : never();
-  // Which room is full may change while this waits.
-  while (full != nullptr && Clock::now() < until) {
-    Room* const room = full;
-    room->waitInLine(until, [&] {
-      full = nullptr;
+  // What is full may change while this waits.
+  while (full.room != nullptr && Clock::now() < until) {
+    const Full before = full;
+    before.room->waitInLine(before.line, until, [&] {
+      full = {};
       status = acceptInOrder(task, full, false);
-      return full != room;
+      return full != before;
     });
   }
   return status;
 }
 
-SubmitStatus Core::acceptInOrder(Task& task, Room*& full, bool polite) {
+SubmitStatus Core::acceptInOrder(Task& task, Full& full, bool polite) {
   if (task.depends_on.empty()) return accept(task, full, polite);
   Task names;  // for the log, which is written when no lock is held
   if (logsAccepted()) names = {.id = task.id, .session_id = task.session_id};
@@ -261,18 +261,19 @@ SubmitStatus Core::acceptInOrder(Task& task, Room*& full, bool polite) {
   return status;
 }
 
-SubmitStatus Core::accept(Task& task, Room*& full, bool polite, const Worker** accepted_by) {
+SubmitStatus Core::accept(Task& task, Full& full, bool polite, const Worker** accepted_by) {
   const SessionTable::Visit visit(sessions_, task.session_id);
   if (stopping_.load(std::memory_order_relaxed)) return SubmitStatus::Stopped;
   Session* session = nullptr;
   if (const SubmitStatus entered = enter(visit, 1, session); entered != SubmitStatus::Accepted) {
-    full = session != nullptr ? &session->worker->room() : &session_room_;
+    full = session != nullptr ? Full{&session->worker->room(), visit.hash()}
+                              : Full{&session_room_, Room::kForTheWorker};
     return entered;
   }
   Worker& worker = *session->worker;
-  if ((polite && worker.room().isAwaited()) || !worker.reserve(1)) {
+  if ((polite && worker.room().isAwaited(visit.hash())) || !worker.reserve(1)) {
     worker.turnAway(*session, 1);
-    full = &worker.room();
+    full = {&worker.room(), Room::kForTheWorker};
     return SubmitStatus::QueueFull;
   }
   Job* const job = makeJob(task, *session, Clock::now());

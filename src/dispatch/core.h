@@ -61,6 +61,12 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
     Dispatcher::ResultCallback result;
     Dispatcher::ResultCallback error;
   };
+  // Where to wait for room, and in which line.
+  struct Full {
+    Room* room = nullptr;
+    std::uint64_t line = Room::kForTheWorker;
+    bool operator==(const Full&) const = default;
+  };
   struct Group;  // the tasks of a batch that name one session
 
   // WorkerHost
@@ -78,10 +84,10 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   void report(const Dispatcher::ResultCallback& callback, const TaskResult& result) const;
   void logEnd(const Job& job) const;
 
-  // `full`: whose room to wait for.
+  // `full`: what to wait for.
   // `accepted_by`: set on success, for a caller that logs it.
-  SubmitStatus accept(Task& task, Room*& full, bool polite, const Worker** accepted_by = nullptr);
-  SubmitStatus acceptInOrder(Task& task, Room*& full, bool polite);
+  SubmitStatus accept(Task& task, Full& full, bool polite, const Worker** accepted_by = nullptr);
+  SubmitStatus acceptInOrder(Task& task, Full& full, bool polite);
   bool logsAccepted() const { return config_.log && config_.log_level <= LogLevel::Debug; }
   void logAccepted(const Worker& worker, std::string_view session_id,
                    std::string_view task_id) const;

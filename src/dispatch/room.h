@@ -1,8 +1,10 @@
 #pragma once
-// Where submitters wait until there is room, first come, first served.
+// Where submitters wait until there is room, first come, first served. There is a line for whoever
+// waits for the worker, and one for each session that is full: they do not hold each other up.
 
 #include "dispatch/clock.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -27,17 +29,33 @@ class Room {
     changed_.notify_all();
   }
 
-  // Lets `attempt` try when this caller's turn has come, and again whenever room was made, until it
-  // returns true or the time is over. The caller is announced before the first attempt, so room
-  // made after a failed one is not missed.
+  // Whether somebody waits for the worker, or for this session: whoever comes goes behind them.
+  bool isAwaited(std::uint64_t session) {
+    if (!isAwaited()) return false;
+    const std::lock_guard lock(mutex_);
+    return std::any_of(places_.begin(), places_.end(), [&](const Place& place) {
+      return place.line == kForTheWorker || place.line == session;
+    });
+  }
+
+  // The line of those who wait for the worker; others are named by the hash of their session.
+  static constexpr std::uint64_t kForTheWorker = 0;
+
+  // Lets `attempt` try when this caller is the first of its line, and again whenever room was made,
+  // until it returns true or the time is over. The caller is announced before the first attempt, so
+  // room made after a failed one is not missed.
   template <typename Attempt>
-  void waitInLine(Instant until, Attempt&& attempt) {
+  void waitInLine(std::uint64_t line, Instant until, Attempt&& attempt) {
     std::unique_lock lock(mutex_);
-    const auto me = line_.insert(line_.end(), Place());
-    waiting_.store(line_.size(), std::memory_order_relaxed);
+    const auto me = places_.insert(places_.end(), Place{line});
+    waiting_.store(places_.size(), std::memory_order_relaxed);
+    const auto isFirst = [&] {
+      return std::find_if(places_.begin(), me,
+                          [&](const Place& place) { return place.line == line; }) == me;
+    };
     while (true) {
       const std::uint64_t seen = changes_;
-      if (line_.begin() == me) {
+      if (isFirst()) {
         lock.unlock();
         const bool done = attempt();
         lock.lock();
@@ -46,20 +64,22 @@ class Room {
       if (Clock::now() >= until) break;
       if (changes_ == seen) changed_.wait_until(lock, until);
     }
-    line_.erase(me);
-    waiting_.store(line_.size(), std::memory_order_relaxed);
+    places_.erase(me);
+    waiting_.store(places_.size(), std::memory_order_relaxed);
     ++changes_;  // the next in line has its turn now
     lock.unlock();
     changed_.notify_all();
   }
 
  private:
-  struct Place {};
+  struct Place {
+    std::uint64_t line;
+  };
 
   std::atomic<std::size_t> waiting_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Place> line_;
+  std::list<Place> places_;  // of all lines, in the order in which they came
   std::uint64_t changes_ = 0;
 };
 
