@@ -98,17 +98,19 @@ TEST_F(BatchTest, NoOthersTaskComesBetweenThoseOfABatch) {
       return TaskOutcome::ok();
     });
   };
-  constexpr int kThreads = 4;
+  constexpr int kThreads = 3;
   constexpr int kBatches = 50;
   constexpr int kTasks = 10;
+  // One comes with single tasks as long as the others come with batches.
+  std::atomic<bool> done = false;
+  std::size_t singles = 0;
+  std::thread intruder([&] {
+    for (; !done; ++singles) submit(task(0, 0));
+  });
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
+  for (int t = 1; t <= kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int b = 0; b < kBatches; ++b) {
-        if (t == 0) {
-          submit(task(0, 0));
-          continue;
-        }
         std::vector<Task> tasks;
         for (int i = 0; i < kTasks; ++i) tasks.push_back(task(t, i));
         EXPECT_THAT(submitBatch(tasks), Each(kAccepted));
@@ -116,10 +118,11 @@ TEST_F(BatchTest, NoOthersTaskComesBetweenThoseOfABatch) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+  done = true;
+  intruder.join();
   release.open();
   ASSERT_TRUE(dispatcher().drain("alice", kLong));
-  ASSERT_EQ(started.size(),
-            static_cast<std::size_t>(kBatches + (kThreads - 1) * kBatches * kTasks));
+  ASSERT_EQ(started.size(), singles + kThreads * kBatches * kTasks);
   for (std::size_t i = 0; i < started.size();) {
     const auto [thread, number] = started[i];
     ASSERT_EQ(number, 0);
