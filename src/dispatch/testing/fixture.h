@@ -3,9 +3,8 @@
 // interleaving, and a journal of what happened. Nothing here sleeps to prove something; what must
 // happen is waited for with a deadline that only a broken dispatcher reaches.
 
-#include <nimbus/dispatch/dispatcher.h>
-
 #include <gmock/gmock.h>
+#include <nimbus/dispatch/dispatcher.h>
 
 #include <condition_variable>
 #include <functional>
