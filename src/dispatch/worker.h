@@ -145,7 +145,7 @@ class Worker {
   };
   struct Runner {
     std::uint64_t number = 0;
-    Leavings leavings;
+    Leavings leavings = {};
   };
   struct Thread {
     std::thread thread;
