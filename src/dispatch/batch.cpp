@@ -163,15 +163,23 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
     group.status = SubmitStatus::Stopped;
     return;
   }
-  group.status = enter(group.visit, count, group.session);
-  if (group.status != SubmitStatus::Accepted) return;
+  group.session = sessionOf(group.visit);
+  if (group.session == nullptr) {
+    group.status = SubmitStatus::TooManySessions;
+    return;
+  }
   Worker& worker = *group.session->worker;
+  if (!worker.admit(*group.session, count)) {
+    group.status = SubmitStatus::QueueFull;
+    return;
+  }
   if (!worker.reserve(count)) {
     worker.turnAway(*group.session, count);
     group.status = SubmitStatus::QueueFull;
     return;
   }
   const Instant now = Clock::now();
+  idle_time_.noteUse(*group.session, now);
   for (const std::size_t i : group.tasks) {
     Job* const job = makeJob(tasks[i], *group.session, now);
     if (job->is_named && !index_.add(*job)) {

@@ -91,7 +91,8 @@ Core::Core(DispatcherConfig config, Dispatcher::Handler handler,
                 [](Session& session) {
                   session.worker->sessions().fetch_sub(1, std::memory_order_release);
                 }),
-      index_(expectedJobs(config_), seed_) {
+      index_(expectedJobs(config_), seed_),
+      idle_time_(config_.session_idle_time) {
   queue_size_ = config_.queue_size;
   setCallbacks([](Callbacks&) {});
 }
@@ -264,19 +265,24 @@ SubmitStatus Core::acceptInOrder(Task& task, Full& full, bool polite) {
 SubmitStatus Core::accept(Task& task, Full& full, bool polite, const Worker** accepted_by) {
   const SessionTable::Visit visit(sessions_, task.session_id);
   if (stopping_.load(std::memory_order_relaxed)) return SubmitStatus::Stopped;
-  Session* session = nullptr;
-  if (const SubmitStatus entered = enter(visit, 1, session); entered != SubmitStatus::Accepted) {
-    full = session != nullptr ? Full{&session->worker->room(), visit.hash()}
-                              : Full{&session_room_, Room::kForTheWorker};
-    return entered;
+  Session* const session = sessionOf(visit);
+  if (session == nullptr) {
+    full = {&session_room_, Room::kForTheWorker};
+    return SubmitStatus::TooManySessions;
   }
   Worker& worker = *session->worker;
+  if (!worker.admit(*session, 1)) {
+    full = {&worker.room(), visit.hash()};
+    return SubmitStatus::QueueFull;
+  }
   if ((polite && worker.room().isAwaited(visit.hash())) || !worker.reserve(1)) {
     worker.turnAway(*session, 1);
     full = {&worker.room(), Room::kForTheWorker};
     return SubmitStatus::QueueFull;
   }
-  Job* const job = makeJob(task, *session, Clock::now());
+  const Instant now = Clock::now();
+  idle_time_.noteUse(*session, now);
+  Job* const job = makeJob(task, *session, now);
   if (job->is_named && !index_.add(*job)) {
     takeBack(task, std::move(job->task));
     job->reset();
@@ -320,22 +326,15 @@ Job* Core::makeJob(Task& task, Session& session, Instant now) const {
   return job;
 }
 
-SubmitStatus Core::enter(const SessionTable::Visit& visit, std::uint32_t tasks, Session*& session) {
-  const auto mayMove = [](const Session& found) { return found.worker->isLeaving(); };
-  session = visit.find();
-  while (true) {
-    if (session != nullptr && !(mayMove(*session) && session->gate.isIdle())) {
-      const Gate::Entry entry = session->gate.enter(tasks, config_.session_queue_size);
-      if (entry == Gate::Entry::Entered) return SubmitStatus::Accepted;
-      if (entry == Gate::Entry::Full) return SubmitStatus::QueueFull;
-    }
-    session = visit.obtain(mayMove, [&] { return place(visit); });
-    if (session == nullptr) return SubmitStatus::TooManySessions;
-  }
+// Null: no worker has room for another session.
+Session* Core::sessionOf(const SessionTable::Visit& visit) {
+  if (Session* const session = visit.find()) return session;
+  Session* const session = visit.obtain([&] { return place(visit); });
+  if (session != nullptr) supervisor_->notice(Clock::now() + sweepPeriod());
+  return session;
 }
 
 Worker* Core::place(const SessionTable::Visit& visit) {
-  supervisor_->notice(Clock::now() + sweepPeriod());
   const std::lock_guard lock(placement_mutex_);
   const auto sessions = [this](std::size_t i) {
     return workers_[i].sessions().load(std::memory_order_relaxed);
@@ -431,39 +430,24 @@ bool Core::cancel(std::string_view task_id) {
 void Core::pause(std::string_view session_id) {
   const SessionTable::Visit visit(sessions_, session_id);
   if (stopping_.load(std::memory_order_relaxed)) return;
-  const auto mayMove = [](const Session& found) { return found.worker->isLeaving(); };
-  Session* session = nullptr;
-  do {
-    session = visit.obtain(mayMove, [&] { return place(visit); });
-    if (session == nullptr) return;
-  } while (session->gate.enter(1, 0) != Gate::Entry::Entered);
-  session->worker->setPaused(*session, true);
-  session->worker->turnAway(*session, 1);
+  if (Session* const session = sessionOf(visit)) session->worker->setPaused(*session, true);
 }
 
 void Core::resume(std::string_view session_id) {
   const SessionTable::Visit visit(sessions_, session_id);
-  Session* const session = visit.findSurely();
-  // A paused session is not forgotten; one that is about to be is not paused.
-  if (session == nullptr || session->gate.enter(1, 0) != Gate::Entry::Entered) return;
-  session->worker->setPaused(*session, false);
-  session->worker->turnAway(*session, 1);
+  if (Session* const session = visit.findSurely()) session->worker->setPaused(*session, false);
 }
 
 bool Core::drain(std::string_view session_id, Duration patience) {
   const Instant until = after(Clock::now(), patience);
-  while (true) {
+  do {
     std::optional<SessionTable::Visit> visit(std::in_place, sessions_, session_id);
-    Session* const session = visit->findSurely();
-    if (session == nullptr || session->gate.unfinished() == 0) return true;
-    if (Clock::now() >= until) return false;
-    const bool done = session->worker->waitForEnd(until, [&] {
-      const bool drained = session->gate.unfinishedNow() == 0;
-      visit.reset();  // a shutdown waits for visits; this wait is not one
-      return drained;
-    });
-    if (done) return true;
-  }
+    const Session* const session = visit->findSurely();
+    if (session == nullptr) return true;
+    // A shutdown waits for visits; the wait is not one.
+    if (session->worker->waitForEnd(*session, until, [&] { visit.reset(); })) return true;
+  } while (Clock::now() < until);
+  return false;
 }
 
 std::optional<SessionStats> Core::session(std::string_view session_id) {
@@ -471,8 +455,8 @@ std::optional<SessionStats> Core::session(std::string_view session_id) {
   const Session* const session = visit.findSurely();
   if (session == nullptr) return std::nullopt;
   return SessionStats{.worker_id = session->worker->id(),
-                      .unfinished_tasks = session->gate.unfinished(),
-                      .paused = session->gate.isPaused()};
+                      .unfinished_tasks = session->worker->unfinishedOf(*session),
+                      .paused = session->worker->isPaused(*session)};
 }
 
 DispatcherStats Core::stats() {
@@ -524,7 +508,11 @@ void Core::resize(std::size_t pool_size) {
     }
   }
   if (session_room_.isAwaited()) session_room_.made();
-  supervisor_->notice(Clock::now());
+  {
+    const std::lock_guard lock(sweep_mutex_);
+    next_sweep_ = Instant();
+  }
+  supervisor_->notice(sweepIfDue(Clock::now()));  // idle sessions of those who leave move at once
   log({.level = LogLevel::Info, .what = "resized"});
 }
 
@@ -539,11 +527,6 @@ void Core::setQueueSize(std::size_t queue_size) {
   }
 }
 
-Duration Core::sweepPeriod() const {
-  return std::clamp<Duration>(config_.session_idle_time / 4, std::chrono::milliseconds(1),
-                              std::chrono::seconds(1));
-}
-
 Instant Core::attend(Instant now) {
   Instant next = never();
   std::vector<std::stop_source> to_stop;
@@ -551,41 +534,50 @@ Instant Core::attend(Instant now) {
     next = std::min(next, worker->attend(now, shared_from_this(), to_stop));
   }
   for (std::stop_source& stop : to_stop) stop.request_stop();
-  if (now >= next_sweep_) {
-    const bool hurry = sweepSessions(now);
-    const Instant done = Clock::now();
-    // A hurried sweep may take a twentieth of a processor, no more.
-    const Duration soon = std::max<Duration>(std::chrono::milliseconds(2), 20 * (done - now));
-    next_sweep_ = done + (hurry ? std::min(soon, sweepPeriod()) : sweepPeriod());
-  }
-  const bool idle = sessions_.size() == 0;
-  return idle ? next : std::min(next, next_sweep_);
+  return std::min(next, sweepIfDue(now));
 }
 
-// True while a worker waits for its sessions to end.
-bool Core::sweepSessions(Instant now) {
+Duration Core::sweepPeriod() const {
+  return std::clamp<Duration>(config_.session_idle_time / 4, std::chrono::milliseconds(1),
+                              std::chrono::seconds(1));
+}
+
+// Says when the next one is due.
+Instant Core::sweepIfDue(Instant now) {
   const std::lock_guard lock(sweep_mutex_);
-  if (stopping_.load(std::memory_order_relaxed)) return false;
-  const auto idle_ticks =
-      std::chrono::duration_cast<std::chrono::milliseconds>(config_.session_idle_time).count();
-  const std::uint32_t tick = tickOf(now);
-  const std::size_t before = sessions_.size();
-  sessions_.sweep([&](const Session& session) {
-    const std::uint32_t age = tick - session.idle_since.load(std::memory_order_relaxed);
-    return session.worker->isLeaving() ||
-           (static_cast<std::int32_t>(age) >= 0 && age >= idle_ticks);
-  });
-  if (sessions_.size() < before && session_room_.isAwaited()) session_room_.made();
-  bool leaving = false;
-  for (Worker* const worker : allWorkers()) {
-    if (!worker->isLeaving()) continue;
-    if (worker->sessions().load(std::memory_order_relaxed) != 0) {
-      leaving = true;
-    } else {
-      worker->dismiss();  // it may be asleep
-    }
+  if (stopping_.load(std::memory_order_relaxed)) return never();
+  if (now >= next_sweep_) {
+    sweep(now);
+    const Instant done = Clock::now();
+    // While a worker waits for its sessions to end there is some hurry, but a sweep may not take
+    // more than a twentieth of a processor.
+    const Duration soon = std::max<Duration>(std::chrono::milliseconds(2), 20 * (done - now));
+    next_sweep_ = done + (anyoneLeaves() ? std::min(soon, sweepPeriod()) : sweepPeriod());
   }
-  return leaving;
+  return sessions_.size() == 0 ? never() : next_sweep_;
+}
+
+void Core::sweep(Instant now) {
+  const std::vector<Worker*> workers = allWorkers();
+  const std::size_t before = sessions_.size();
+  sessions_.sweep(
+      [&](const Session& session) {
+        return session.worker->isLeaving() || idle_time_.isOver(session, now);
+      },
+      [&](const std::vector<Session*>& retiring) {
+        for (Worker* const worker : workers) worker->keepNeeded(retiring);
+      });
+  if (sessions_.size() < before && session_room_.isAwaited()) session_room_.made();
+  for (Worker* const worker : workers) {
+    if (worker->isLeaving() && !worker->hasSessions()) worker->dismiss();  // it may be asleep
+  }
+}
+
+bool Core::anyoneLeaves() {
+  const std::vector<Worker*> workers = allWorkers();
+  return std::any_of(workers.begin(), workers.end(), [](const Worker* worker) {
+    return worker->isLeaving() && worker->hasSessions();
+  });
 }
 
 // ---- The end
@@ -609,12 +601,6 @@ bool Core::waitUntilQuiet(Instant until, const std::function<void()>& look) {
   }
 }
 
-std::vector<Session*> Core::allSessions() {
-  std::vector<Session*> sessions;
-  sessions_.forEach([&](Session& session) { sessions.push_back(&session); });
-  return sessions;
-}
-
 ShutdownReport Core::shutdown(Duration patience) {
   const std::lock_guard lock(shutdown_mutex_);
   if (!report_) report_ = end(patience);
@@ -633,19 +619,13 @@ ShutdownReport Core::end(Duration patience) {
   session_room_.made();
 
   ShutdownReport report;
-  const auto sessions = allSessions();
-  const auto takeFrom = [&](Session& session) {
-    session.worker->takeUnstarted(session, report.not_run_tasks);
+  const auto take = [&](Worker::From from) {
+    for (Worker* const worker : workers) worker->takeUnstarted(from, report.not_run_tasks);
   };
-  const auto takeFromPaused = [&] {
-    for (Session* const session : sessions) {
-      if (session->gate.isPaused()) takeFrom(*session);
-    }
-  };
-  if (!waitUntilQuiet(until, takeFromPaused)) {
+  if (!waitUntilQuiet(until, [&] { take(Worker::From::PausedSessions); })) {
     // In this order nothing starts any more when those that run are told to stop.
     for (Worker* const worker : workers) worker->endRetries();
-    for (Session* const session : sessions) takeFrom(*session);
+    take(Worker::From::All);
     std::vector<std::stop_source> to_stop;
     for (Worker* const worker : workers) worker->stopRunning(to_stop);
     for (std::stop_source& stop : to_stop) stop.request_stop();

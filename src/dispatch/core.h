@@ -91,7 +91,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   bool logsAccepted() const { return config_.log && config_.log_level <= LogLevel::Debug; }
   void logAccepted(const Worker& worker, std::string_view session_id,
                    std::string_view task_id) const;
-  SubmitStatus enter(const SessionTable::Visit& visit, std::uint32_t tasks, Session*& session);
+  Session* sessionOf(const SessionTable::Visit& visit);
   Worker* place(const SessionTable::Visit& visit);
   SubmitStatus checkDependencies(const Task& task);
   bool isInLine(std::string_view task_id);
@@ -104,11 +104,12 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   static void deliver(Group& group);
 
   Instant attend(Instant now);
-  bool sweepSessions(Instant now);
   Duration sweepPeriod() const;
+  Instant sweepIfDue(Instant now);
+  void sweep(Instant now);
+  bool anyoneLeaves();
   std::vector<Worker*> allWorkers();
   bool waitUntilQuiet(Instant until, const std::function<void()>& look);
-  std::vector<Session*> allSessions();
   ShutdownReport end(Duration patience);
 
   const DispatcherConfig config_;
@@ -121,6 +122,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
 
   SessionTable sessions_;
   JobIndex index_;
+  const IdleTime idle_time_;
   Dependencies dependencies_;
   std::atomic<bool> stopping_ = false;
   Room session_room_;  // waits for a session to be forgotten

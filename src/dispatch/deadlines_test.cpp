@@ -2,7 +2,7 @@
 
 #include "dispatch/deadlines.h"
 
-#include "dispatch/ready_sessions.h"
+#include "dispatch/ready_lines.h"
 #include "dispatch/supervisor.h"
 #include "dispatch/testing/fake_host.h"
 #include "dispatch/testing/fixture.h"
@@ -118,51 +118,52 @@ TEST(ClockTest, PatienceWithoutEndEnds) {
   EXPECT_EQ(after(now, std::chrono::seconds(1)), now + std::chrono::seconds(1));
 }
 
-class ReadySessionsTest : public ::testing::Test {
+class ReadyLinesTest : public ::testing::Test {
  protected:
-  Session& session(const std::string& name) { return sessions_.make(name); }
+  Line& line(const std::string& name) { return lines_.begin(sessions_.make(name)); }
 
   std::string pop() {
-    const Session* const next = ready_.pop();
-    return next == nullptr ? "none" : std::string(next->name());
+    const Line* const next = ready_.pop();
+    return next == nullptr ? "none" : std::string(next->session->name());
   }
 
   FakeSessions sessions_;
-  ReadySessions ready_;
+  Lines lines_;
+  ReadyLines ready_;
 };
 
-TEST_F(ReadySessionsTest, FirstComeFirstServedWithinALevel) {
+TEST_F(ReadyLinesTest, FirstComeFirstServedWithinALevel) {
   EXPECT_EQ(pop(), "none");
   EXPECT_EQ(ready_.peek(), nullptr);
-  for (const char* name : {"a", "b", "c"}) ready_.push(session(name), 0);
-  EXPECT_EQ(ready_.peek()->name(), "a");
+  for (const char* name : {"a", "b", "c"}) ready_.push(line(name), 0);
+  EXPECT_EQ(ready_.peek()->session->name(), "a");
   EXPECT_EQ(pop(), "a");
-  ready_.push(session("d"), 0);
+  ready_.push(line("d"), 0);
   EXPECT_EQ((std::vector{pop(), pop(), pop(), pop()}),
             (std::vector<std::string>{"b", "c", "d", "none"}));
   EXPECT_TRUE(ready_.empty());
-  ready_.push(session("e"), 0);
+  ready_.push(line("e"), 0);
   EXPECT_EQ(pop(), "e");
 }
 
-TEST_F(ReadySessionsTest, HigherLevelsFirst) {
-  ready_.push(session("low"), -3);
-  ready_.push(session("lowest"), -9);
-  ready_.push(session("high"), 3);
-  ready_.push(session("highest"), 9);
-  ready_.push(session("mid"), 0);
+TEST_F(ReadyLinesTest, HigherLevelsFirst) {
+  ready_.push(line("low"), -3);
+  ready_.push(line("lowest"), -9);
+  ready_.push(line("high"), 3);
+  ready_.push(line("highest"), 9);
+  ready_.push(line("mid"), 0);
   std::vector<std::string> order;
   while (!ready_.empty()) order.push_back(pop());
   EXPECT_THAT(order, ElementsAre("high", "highest", "mid", "low", "lowest"));
 }
 
-TEST_F(ReadySessionsTest, EveryLevelHasATurnNowAndThen) {
+TEST_F(ReadyLinesTest, EveryLevelHasATurnNowAndThen) {
   std::map<std::string, int> turns;
-  for (int level = -3; level <= 3; ++level) ready_.push(session(std::to_string(level)), level);
+  for (int level = -3; level <= 3; ++level) ready_.push(line(std::to_string(level)), level);
   for (int i = 0; i < 16 * 7 * 10; ++i) {
-    Session* const next = ready_.pop();
+    Line* const next = ready_.pop();
     ASSERT_NE(next, nullptr);
-    const std::string name(next->name());
+    const std::string name(next->session->name());
     ++turns[name];
     ready_.push(*next, std::stoi(name));
   }

@@ -19,6 +19,7 @@ namespace nimbus::dispatch {
 
 class JobShelf;
 class Worker;
+struct Line;
 struct Session;
 
 enum class Phase : std::uint32_t { Queued, Running, Backoff, Done, Failed, Cancelled, NotRun };
@@ -38,7 +39,7 @@ struct alignas(kCacheLine) Job {
   static constexpr std::uint32_t kAwaited = 0x100;  // somebody must be told when it has ended
 
   Job* link = nullptr;         // in the inbox; later among the kept results; last on the shelf
-  Job* next = nullptr;         // the ring of its session's line; none: not in it
+  Job* next = nullptr;         // the ring of its line
   Job* previous = nullptr;     //
   Session* session = nullptr;  // valid until the job has left its line
   Instant submitted_at;
@@ -60,7 +61,8 @@ struct alignas(kCacheLine) Job {
   std::atomic<Job*> next_in_bucket = nullptr;  // of the index by id
 
   // The worker's.
-  alignas(kCacheLine) Instant started_at;
+  alignas(kCacheLine) Line* line = nullptr;  // none: it has not come yet, or has left
+  Instant started_at;
   Instant overdue_since;
   std::uint32_t place_in_deadlines = kNoPlace;
   std::uint32_t place_in_running = kNoPlace;

@@ -81,10 +81,10 @@ TEST_F(MemoryTest, AnIdleSessionCostsAtMostAHundredBytes) {
     std::string name = "session-" + std::to_string(100'000 + i);
     ASSERT_EQ(name.size(), 14U);
     const SessionTable::Visit visit(table, name);
-    visit.obtain([](const Session&) { return false; }, [&] { return &worker; });
+    visit.obtain([&] { return &worker; });
   }
   // A sweep lets go of the smaller tables that were needed on the way.
-  table.sweep([](const Session&) { return false; });
+  table.sweep([](const Session&) { return false; }, [](const std::vector<Session*>&) {});
   EXPECT_LE((g_bytes - before) / kSessions, 100U);
 }
 

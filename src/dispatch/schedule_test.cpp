@@ -9,6 +9,7 @@
 // than once.
 
 #include "dispatch/testing/fixture.h"
+#include "dispatch/testing/preemption.h"
 
 #include <algorithm>
 #include <atomic>
@@ -104,8 +105,30 @@ class Schedule {
  public:
   Schedule(std::uint64_t seed, Style style) : random_(seed), style_(style) {}
 
+  // For a schedule that hangs.
+  void describe() {
+    std::fprintf(stderr, "stage: %s; acts %d, inside %d\n", stage_.load(), acts_.load(),
+                 inside_.load());
+    for (std::size_t i = 0; i < next_record_; ++i) {
+      const Record& record = records_[i];
+      if (record.ended_at != kNever) continue;
+      std::fprintf(stderr,
+                   "task %zu of session %zu: deed %d, %u attempts ended, depends on %s, %s\n", i,
+                   record.session, static_cast<int>(record.deed), record.finished.load(),
+                   record.dependency.c_str(),
+                   record.accepted ? "accepted" : "refused, or still being submitted");
+    }
+    const DispatcherStats stats = dispatcher_->stats();
+    for (const WorkerStats& worker : stats.workers) {
+      std::fprintf(stderr, "%s: %zu queued, %zu running, %zu stuck, %zu sessions%s\n",
+                   worker.worker_id.c_str(), worker.queue_length, worker.running_tasks,
+                   worker.stuck_tasks, worker.session_count, worker.leaving ? ", leaving" : "");
+    }
+  }
+
   void run() {
     prepare();
+    stage_ = "submitting";
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < kSubmitters; ++i) {
       threads.emplace_back([this, i, seed = random_()] { act(i, seed); });
@@ -116,6 +139,7 @@ class Schedule {
     } else {
       for (std::thread& thread : threads) thread.join();
     }
+    stage_ = "shutting down";
     const Duration patiences[] = {Duration::zero(), std::chrono::milliseconds(1), kLong};
     const auto before = std::chrono::steady_clock::now();
     const ShutdownReport report = dispatcher_->shutdown(patiences[random_() % 3]);
@@ -124,6 +148,7 @@ class Schedule {
     if (early) {
       for (std::thread& thread : threads) thread.join();
     }
+    stage_ = "waiting for those left alone";
     // Those that were left alone on their threads end too, even if they have hardly begun.
     for (const std::string& id : report.still_running) {
       const Record& record = records_[std::stoul(id)];
@@ -132,7 +157,9 @@ class Schedule {
       })) << id;
     }
     ASSERT_EQ(inside_, 0);
+    stage_ = "checking";
     check(report);
+    stage_ = "destroying";
     dispatcher_.reset();
   }
 
@@ -497,6 +524,7 @@ class Schedule {
 
   Random random_;
   const Style style_;
+  std::atomic<const char*> stage_ = "preparing";
   bool ordered_ = false;
   std::uint32_t max_attempts_ = 1;
   std::atomic<std::uint64_t> clock_ = 0;
@@ -514,11 +542,12 @@ class Schedule {
 // Names the schedule that hangs.
 class Watchdog {
  public:
-  explicit Watchdog(std::uint64_t seed)
-      : thread_([this, seed] {
-          if (done_.wait(3 * kLong)) return;
+  Watchdog(std::uint64_t seed, Schedule& schedule)
+      : thread_([this, seed, &schedule] {
+          if (done_.wait(2 * kLong)) return;
           std::fprintf(stderr, "hangs: NIMBUS_SEED=%llu NIMBUS_SCHEDULES=1\n",
                        static_cast<unsigned long long>(seed));
+          schedule.describe();
           std::abort();
         }) {}
   ~Watchdog() {
@@ -538,13 +567,16 @@ TEST_P(ScheduleTest, KeepsEveryPromise) {
   const auto asked = fromEnvironment("NIMBUS_SCHEDULES");
   const auto deadline = std::chrono::steady_clock::now() + kAWhile;
   std::printf("NIMBUS_SEED=%llu\n", static_cast<unsigned long long>(first));
+  std::optional<Preemption> preemption;
+  if (fromEnvironment("NIMBUS_PREEMPT")) preemption.emplace(first);
   std::uint64_t done = 0;
   for (; done < asked.value_or(kSchedules); ++done) {
     if (!asked && std::chrono::steady_clock::now() > deadline) break;
     const std::uint64_t seed = first + done;
-    const Watchdog watchdog(seed);
     SCOPED_TRACE("NIMBUS_SEED=" + std::to_string(seed) + " NIMBUS_SCHEDULES=1");
-    Schedule(seed, GetParam()).run();
+    Schedule schedule(seed, GetParam());
+    const Watchdog watchdog(seed, schedule);
+    schedule.run();
     if (HasFailure()) break;
   }
   RecordProperty("schedules", std::to_string(done));

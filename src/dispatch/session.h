@@ -1,7 +1,9 @@
 #pragma once
-// A session: the line of its tasks, and who may take it away.
+// A session that the dispatcher remembers: its name and its worker. What it has to do stands in a
+// line at that worker (line.h); who submits only reads what is here, so that a session costs no
+// cache line that wanders between processors.
 
-#include "dispatch/job.h"
+#include "dispatch/clock.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,74 +16,16 @@ namespace nimbus::dispatch {
 
 class Worker;
 
-// Counts the unfinished tasks of a session, and decides the race between a task that comes and the
-// sweeper that forgets the session: one atomic word, so one of them comes first.
-class Gate {
- public:
-  enum class Entry : std::uint8_t { Entered, Full, Retired };
-
-  // `limit` 0: no bound.
-  Entry enter(std::uint32_t tasks, std::uint64_t limit) {
-    std::uint32_t seen = word_.load(std::memory_order_relaxed);
-    while (true) {
-      if ((seen & kRetired) != 0) return Entry::Retired;
-      if (limit != 0 && (seen & kCount) + tasks > limit) return Entry::Full;
-      if (word_.compare_exchange_weak(seen, seen + tasks, std::memory_order_acq_rel,
-                                      std::memory_order_relaxed)) {
-        return Entry::Entered;
-      }
-    }
-  }
-
-  // The session may be gone once its last task has left.
-  void leave(std::uint32_t tasks) { word_.fetch_sub(tasks, std::memory_order_acq_rel); }
-
-  // The last task leaves, but the session must stay: it still stands among the ready ones.
-  void leaveHeld() { word_.fetch_add(kHeld - 1, std::memory_order_acq_rel); }
-  bool isHeld() const { return (word_.load(std::memory_order_relaxed) & kHeld) != 0; }
-  void unhold() { word_.fetch_sub(kHeld, std::memory_order_acq_rel); }
-
-  void setPaused() { word_.fetch_or(kPaused, std::memory_order_acq_rel); }
-  void clearPaused() { word_.fetch_and(~kPaused, std::memory_order_acq_rel); }
-  bool isPaused() const { return (word_.load(std::memory_order_relaxed) & kPaused) != 0; }
-
-  std::uint32_t unfinished() const { return word_.load(std::memory_order_acquire) & kCount; }
-  // The same, in one order with all who enter and leave.
-  std::uint32_t unfinishedNow() { return word_.fetch_add(0, std::memory_order_acq_rel) & kCount; }
-  bool isIdle() const { return word_.load(std::memory_order_relaxed) == 0; }
-
-  // Only an idle session can be retired, and then nobody enters any more.
-  bool tryRetire() {
-    std::uint32_t idle = 0;
-    return word_.compare_exchange_strong(idle, kRetired, std::memory_order_acq_rel,
-                                         std::memory_order_relaxed);
-  }
-
- private:
-  static constexpr std::uint32_t kCount = 0x1FFFFFFF;
-  static constexpr std::uint32_t kHeld = 1U << 29U;
-  static constexpr std::uint32_t kPaused = 1U << 30U;
-  static constexpr std::uint32_t kRetired = 1U << 31U;
-
-  std::atomic<std::uint32_t> word_ = 0;
-};
-
-// Small, because there are many, and in one cache line if its name is not long: the name lies
-// behind the object. Memory is the business of whoever makes them.
+// Small, because there are many: the name lies behind the object. Memory is the business of whoever
+// makes them.
 struct Session {
   std::atomic<Session*> next_in_bucket = nullptr;
-  Gate gate;
-  std::uint32_t const hash;
   Worker* const worker;  // for life: a session that moves is forgotten and begun again
-
-  // The rest belongs to the worker and is guarded by its mutex.
-  Job* head = nullptr;  // a ring; a task stays at the head until it has ended
-  Session* next_ready = nullptr;
-  std::atomic<std::uint32_t> idle_since = 0;  // a tick; the sweeper reads it without the mutex
-
+  std::atomic<std::uint32_t> last_use = 0;    // a tick, see IdleTime
+  std::atomic<std::uint32_t> unfinished = 0;  // tasks; counted only where they are bounded
+  std::uint32_t const hash;
   std::uint32_t const name_size;
-  bool ready = false;  // stands among the worker's ready sessions
-  bool busy = false;   // a thread serves it
+  std::atomic<bool> retiring = false;  // about to be forgotten, if nobody needs it
 
   static constexpr std::size_t sizeFor(std::string_view name);
 
@@ -92,33 +36,24 @@ struct Session {
     return {reinterpret_cast<const char*>(this) + kNameOffset, name_size};
   }
 
-  void append(Job& job) {
-    if (head == nullptr) {
-      job.next = job.previous = head = &job;
-      return;
-    }
-    job.next = head;
-    job.previous = head->previous;
-    head->previous->next = &job;
-    head->previous = &job;
+  bool admit(std::uint32_t tasks, std::uint64_t limit) {
+    std::uint32_t seen = unfinished.load(std::memory_order_relaxed);
+    do {
+      if (seen + tasks > limit) return false;
+    } while (!unfinished.compare_exchange_weak(seen, seen + tasks, std::memory_order_relaxed));
+    return true;
   }
-
-  void unlink(Job& job) {
-    if (head == &job) head = job.next == &job ? nullptr : job.next;
-    job.previous->next = job.next;
-    job.next->previous = job.previous;
-    job.next = job.previous = nullptr;
-  }
+  void leave(std::uint32_t tasks) { unfinished.fetch_sub(tasks, std::memory_order_relaxed); }
 
  private:
   Session(std::uint32_t name_hash, std::uint32_t size, Worker& home)
-      : hash(name_hash), worker(&home), name_size(size) {}
+      : worker(&home), hash(name_hash), name_size(size) {}
 
   // The name begins in what would be padding.
   static const std::size_t kNameOffset;
 };
 
-inline constexpr std::size_t Session::kNameOffset = offsetof(Session, busy) + sizeof(bool);
+inline constexpr std::size_t Session::kNameOffset = offsetof(Session, retiring) + sizeof(bool);
 
 constexpr std::size_t Session::sizeFor(std::string_view name) {
   return std::max(sizeof(Session), kNameOffset + name.size());
@@ -130,5 +65,42 @@ inline Session* Session::make(void* memory, std::string_view name, std::uint32_t
   std::copy(name.begin(), name.end(), static_cast<char*>(memory) + kNameOffset);
   return session;
 }
+
+// When a session has been without tasks for long enough. Its last use is written down with some
+// tolerance: a session that is used all the time is seldom written, and none is forgotten too soon.
+class IdleTime {
+ public:
+  explicit IdleTime(std::chrono::nanoseconds time)
+      : ticks_(static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+            std::chrono::duration_cast<std::chrono::milliseconds>(time).count(), 0, kLongest))),
+        tolerance_(ticks_ / 16) {}
+
+  void noteUse(Session& session, Instant now) const {
+    const std::uint32_t tick = tickOf(now);
+    if (isWithin(session.last_use.load(std::memory_order_relaxed), tick, tolerance_)) return;
+    session.last_use.store(tick, std::memory_order_relaxed);
+  }
+
+  // A use that began at `begin` has ended.
+  void noteEnd(Session& session, Instant begin, Instant now) const {
+    if (!isWithin(tickOf(begin), tickOf(now), tolerance_)) noteUse(session, now);
+  }
+
+  bool isOver(const Session& session, Instant now) const {
+    const auto age =
+        static_cast<std::int32_t>(tickOf(now) - session.last_use.load(std::memory_order_relaxed));
+    return age >= 0 && static_cast<std::uint32_t>(age) >= ticks_ + 2 * tolerance_;
+  }
+
+ private:
+  static constexpr std::int64_t kLongest = std::int64_t{1} << 30U;  // twelve days
+
+  static bool isWithin(std::uint32_t before, std::uint32_t tick, std::uint32_t tolerance) {
+    return static_cast<std::int32_t>(tick - before) <= static_cast<std::int32_t>(tolerance);
+  }
+
+  const std::uint32_t ticks_;
+  const std::uint32_t tolerance_;
+};
 
 }  // namespace nimbus::dispatch

@@ -35,7 +35,6 @@ Session* SessionTable::findIn(const Stripe& stripe, std::uint32_t hash, std::str
   const Buckets* const buckets = stripe.buckets.load(std::memory_order_acquire);
   if (buckets == nullptr) return nullptr;
   Session* session = buckets->of(hash).load(std::memory_order_acquire);
-  __builtin_prefetch(session, 1);  // whoever finds it will enter it
   while (session != nullptr && (session->hash != hash || session->name() != name)) {
     session = session->next_in_bucket.load(std::memory_order_acquire);
   }
@@ -43,7 +42,10 @@ Session* SessionTable::findIn(const Stripe& stripe, std::uint32_t hash, std::str
 }
 
 Session* SessionTable::Visit::find() const {
-  return findIn(stripe_, shortHash(hash_), name_);
+  Session* const session = findIn(stripe_, shortHash(hash_), name_);
+  // Marked after this visit began or before: who sweeps sees the visit, or the visit sees the mark.
+  if (session == nullptr || session->retiring.load(std::memory_order_relaxed)) return nullptr;
+  return session;
 }
 
 Session* SessionTable::Visit::findSurely() const {
@@ -51,25 +53,21 @@ Session* SessionTable::Visit::findSurely() const {
   return find();
 }
 
-Session* SessionTable::Visit::obtain(const std::function<bool(const Session&)>& may_move,
-                                     const std::function<Worker*()>& place) const {
+Session* SessionTable::Visit::obtain(const std::function<Worker*()>& place) const {
   const std::lock_guard lock(stripe_.mutex);
-  Session* const found = find();
-  const bool moves = found != nullptr && may_move(*found) && found->gate.tryRetire();
-  if (found != nullptr && !moves) return found;
-  if (moves) table_.forget(stripe_, *found);
+  if (Session* const found = find()) return found;
   Worker* const worker = place();
   if (worker == nullptr) return nullptr;
   Session* const session = make(name_, hash_, *worker);
   link(stripe_, *session);
-  table_.size_.fetch_add(1, std::memory_order_relaxed);
+  table_.size_.fetch_add(1);
   return session;
 }
 
 Session* SessionTable::make(std::string_view name, std::uint64_t hash, Worker& worker) {
   void* const memory = ::operator new(Session::sizeFor(name));
   Session* const session = Session::make(memory, name, shortHash(hash), worker);
-  session->idle_since.store(tickOf(Clock::now()), std::memory_order_relaxed);
+  session->last_use.store(tickOf(Clock::now()), std::memory_order_relaxed);
   return session;
 }
 
@@ -95,7 +93,7 @@ void SessionTable::forget(Stripe& stripe, Session& session) {
   }
   link->store(session.next_in_bucket.load(std::memory_order_relaxed), std::memory_order_release);
   --stripe.size;
-  size_.fetch_sub(1, std::memory_order_relaxed);
+  size_.fetch_sub(1);
   forgotten_(session);
   stripe.old_sessions.push_back(&session);
 }
@@ -131,34 +129,42 @@ void SessionTable::freeUnseen(Stripe& stripe) {
   stripe.old_buckets.clear();
 }
 
-void SessionTable::sweep(const std::function<bool(const Session&)>& is_due) {
-  for (Stripe& stripe : stripes_) {
-    const std::lock_guard lock(stripe.mutex);
-    for (std::size_t i = 0; stripe.owned && i < stripe.owned->count(); ++i) {
-      Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
-      while (session != nullptr) {
-        Session* const next = session->next_in_bucket.load(std::memory_order_relaxed);
-        if (session->gate.isIdle() && is_due(*session) && session->gate.tryRetire()) {
-          forget(stripe, *session);
-        }
-        session = next;
-      }
+std::vector<Session*> SessionTable::allDue(const Stripe& stripe,
+                                           const std::function<bool(const Session&)>& is_due) {
+  std::vector<Session*> due;
+  for (std::size_t i = 0; stripe.owned && i < stripe.owned->count(); ++i) {
+    Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
+    for (; session != nullptr; session = session->next_in_bucket.load(std::memory_order_relaxed)) {
+      if (is_due(*session)) due.push_back(session);
     }
-    if (stripe.owned) resizeBuckets(stripe);
-    freeUnseen(stripe);
   }
+  return due;
 }
 
-void SessionTable::forEach(const std::function<void(Session&)>& look) {
+// First mark, then look for visits: one that began before is seen here, or has handed over all that
+// it had; one that begins later sees the mark, and waits for the lock.
+void SessionTable::sweep(const std::function<bool(const Session&)>& is_due,
+                         const std::function<void(const std::vector<Session*>&)>& keep_needed) {
+  const auto setAll = [](const std::vector<Session*>& sessions, bool retiring) {
+    for (Session* const session : sessions) {
+      session->retiring.store(retiring, std::memory_order_relaxed);
+    }
+  };
   for (Stripe& stripe : stripes_) {
     const std::lock_guard lock(stripe.mutex);
-    for (std::size_t i = 0; stripe.owned && i < stripe.owned->count(); ++i) {
-      Session* session = stripe.owned->first[i].load(std::memory_order_relaxed);
-      for (; session != nullptr;
-           session = session->next_in_bucket.load(std::memory_order_relaxed)) {
-        look(*session);
+    if (const std::vector<Session*> due = allDue(stripe, is_due); !due.empty()) {
+      setAll(due, true);
+      if (stripe.pins.isQuiet()) {
+        keep_needed(due);
+      } else {
+        setAll(due, false);
       }
+      for (Session* const session : due) {
+        if (session->retiring.load(std::memory_order_relaxed)) forget(stripe, *session);
+      }
+      resizeBuckets(stripe);
     }
+    freeUnseen(stripe);
   }
 }
 

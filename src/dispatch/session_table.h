@@ -28,7 +28,7 @@ class SessionTable {
   SessionTable(const SessionTable&) = delete;
   SessionTable& operator=(const SessionTable&) = delete;
 
-  // Sessions found through a visit stay valid until it ends, even if they are forgotten meanwhile.
+  // A session found through a visit is not forgotten before the visit ends.
   class Visit {
    public:
     Visit(SessionTable& table, std::string_view name);
@@ -39,10 +39,9 @@ class SessionTable {
     // Null if it is not there, and in rare cases if it is: obtain() knows.
     Session* find() const;
 
-    // The session; if there is none, or `may_move` says that it need not stay where it is and it is
-    // idle, a new one on the worker that `place` names. Null if that names none.
-    Session* obtain(const std::function<bool(const Session&)>& may_move,
-                    const std::function<Worker*()>& place) const;
+    // The session; if there is none, a new one on the worker that `place` names. Null if that names
+    // none.
+    Session* obtain(const std::function<Worker*()>& place) const;
 
     // The session, found under the lock.
     Session* findSurely() const;
@@ -55,13 +54,14 @@ class SessionTable {
     Pin pin_;
   };
 
-  std::size_t size() const { return size_.load(std::memory_order_relaxed); }
+  // In one order with the changes of the size, whoever makes them.
+  std::size_t size() const { return size_.load(); }
 
-  // Forgets idle sessions for which `is_due` says yes.
-  void sweep(const std::function<bool(const Session&)>& is_due);
-
-  // Every session. No session begins or is forgotten in its stripe meanwhile.
-  void forEach(const std::function<void(Session&)>& look);
+  // Forgets sessions. `is_due` proposes them. When it is certain that nobody is about to hand one
+  // of them a task, `keep_needed` takes the mark (Session::retiring) from those that have tasks or
+  // must stay for another reason.
+  void sweep(const std::function<bool(const Session&)>& is_due,
+             const std::function<void(const std::vector<Session*>&)>& keep_needed);
 
   // Waits until every visit that had begun before has ended.
   void waitForVisits();
@@ -97,6 +97,8 @@ class SessionTable {
   static std::uint32_t shortHash(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
   static Session* findIn(const Stripe& stripe, std::uint32_t hash, std::string_view name);
   static void link(Stripe& stripe, Session& session);
+  static std::vector<Session*> allDue(const Stripe& stripe,
+                                      const std::function<bool(const Session&)>& is_due);
   void forget(Stripe& stripe, Session& session);
   static void resizeBuckets(Stripe& stripe);
   static void freeUnseen(Stripe& stripe);

@@ -1,8 +1,9 @@
-// The gate of a session, the line of its tasks, and the inbox through which they come.
+// A session, the line of its tasks, and the inbox through which they come.
 
 #include "dispatch/session.h"
 
 #include "dispatch/inbox.h"
+#include "dispatch/line.h"
 #include "dispatch/testing/fake_host.h"
 
 #include <gmock/gmock.h>
@@ -17,118 +18,149 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(GateTest, CountsWhoEnteredAndHasNotLeft) {
-  Gate gate;
-  EXPECT_TRUE(gate.isIdle());
-  EXPECT_EQ(gate.enter(1, 0), Gate::Entry::Entered);
-  EXPECT_EQ(gate.enter(3, 0), Gate::Entry::Entered);
-  EXPECT_EQ(gate.unfinished(), 4U);
-  EXPECT_FALSE(gate.isIdle());
-  gate.leave(3);
-  gate.leave(1);
-  EXPECT_TRUE(gate.isIdle());
+class SessionTest : public ::testing::Test {
+ protected:
+  FakeSessions sessions_;
+  Session& session_ = sessions_.make("alice");
+};
+
+TEST_F(SessionTest, TheNameLiesWithTheSession) {
+  EXPECT_EQ(session_.name(), "alice");
+  EXPECT_EQ(sessions_.make("").name(), "");
+  const std::string longer(300, 'x');
+  EXPECT_EQ(sessions_.make(longer).name(), longer);
 }
 
-TEST(GateTest, TheLimitIsExact) {
-  Gate gate;
-  EXPECT_EQ(gate.enter(3, 3), Gate::Entry::Entered);
-  EXPECT_EQ(gate.enter(1, 3), Gate::Entry::Full);
-  gate.leave(1);
-  EXPECT_EQ(gate.enter(2, 3), Gate::Entry::Full);
-  EXPECT_EQ(gate.enter(1, 3), Gate::Entry::Entered);
-  EXPECT_EQ(gate.unfinished(), 3U);
+TEST_F(SessionTest, TheLimitIsExact) {
+  EXPECT_TRUE(session_.admit(3, 3));
+  EXPECT_FALSE(session_.admit(1, 3));
+  session_.leave(1);
+  EXPECT_FALSE(session_.admit(2, 3));
+  EXPECT_TRUE(session_.admit(1, 3));
+  EXPECT_EQ(session_.unfinished, 3U);
 }
 
-TEST(GateTest, OnlyAnIdleSessionCanBeRetiredAndThenNobodyEnters) {
-  Gate gate;
-  gate.enter(1, 0);
-  EXPECT_FALSE(gate.tryRetire());
-  gate.leave(1);
-  EXPECT_TRUE(gate.tryRetire());
-  EXPECT_FALSE(gate.tryRetire());
-  EXPECT_EQ(gate.enter(1, 0), Gate::Entry::Retired);
-  EXPECT_EQ(gate.unfinished(), 0U);
-}
+class IdleTimeTest : public SessionTest {
+ protected:
+  IdleTimeTest() { session_.last_use = tickOf(at(0)); }
 
-TEST(GateTest, APausedSessionIsNotRetired) {
-  Gate gate;
-  gate.setPaused();
-  EXPECT_TRUE(gate.isPaused());
-  EXPECT_FALSE(gate.tryRetire());
-  EXPECT_EQ(gate.enter(1, 1), Gate::Entry::Entered);
-  EXPECT_EQ(gate.unfinished(), 1U);
-  gate.leave(1);
-  gate.clearPaused();
-  EXPECT_FALSE(gate.isPaused());
-  EXPECT_TRUE(gate.tryRetire());
-}
-
-TEST(GateTest, AHeldSessionIsNotRetiredThoughItsLastTaskHasLeft) {
-  Gate gate;
-  gate.enter(1, 0);
-  gate.leaveHeld();
-  EXPECT_EQ(gate.unfinished(), 0U);
-  EXPECT_TRUE(gate.isHeld());
-  EXPECT_FALSE(gate.tryRetire());
-  gate.unhold();
-  EXPECT_FALSE(gate.isHeld());
-  EXPECT_TRUE(gate.tryRetire());
-}
-
-TEST(GateTest, OfOneThatEntersAndOneThatRetiresOneComesFirst) {
-  constexpr std::size_t kGates = 20'000;
-  std::vector<Gate> gates(kGates);
-  std::vector<Gate::Entry> entries(kGates);
-  std::vector<char> retired(kGates);
-  std::thread other([&] {
-    for (std::size_t i = 0; i < kGates; ++i) entries[i] = gates[i].enter(1, 0);
-  });
-  for (std::size_t i = kGates; i-- > 0;) retired[i] = gates[i].tryRetire() ? 1 : 0;
-  other.join();
-  for (std::size_t i = 0; i < kGates; ++i) {
-    ASSERT_EQ(entries[i], retired[i] != 0 ? Gate::Entry::Retired : Gate::Entry::Entered);
+  static Instant at(int milliseconds) {
+    return Instant(std::chrono::hours(1000)) + std::chrono::milliseconds(milliseconds);
   }
+  bool isWritten(Instant now) { return session_.last_use == tickOf(now); }
+};
+
+TEST_F(IdleTimeTest, IsOverNeverTooSoonAndNotMuchTooLate) {
+  const IdleTime idle_time(std::chrono::milliseconds(1600));
+  for (int used = 0; used < 1000; used += 7) {
+    idle_time.noteUse(session_, at(used));
+    ASSERT_FALSE(idle_time.isOver(session_, at(used + 1599)));
+    ASSERT_TRUE(idle_time.isOver(session_, at(used + 1800)));
+  }
+}
+
+TEST_F(IdleTimeTest, ASessionThatIsUsedAllTheTimeIsSeldomWritten) {
+  const IdleTime idle_time(std::chrono::milliseconds(1600));
+  idle_time.noteUse(session_, at(0));
+  int written = 0;
+  for (int now = 1; now <= 1000; ++now) {
+    idle_time.noteUse(session_, at(now));
+    idle_time.noteEnd(session_, at(now), at(now));
+    written += isWritten(at(now)) ? 1 : 0;
+  }
+  EXPECT_GE(written, 5);
+  EXPECT_LE(written, 10);
+}
+
+TEST_F(IdleTimeTest, WhatTakesLongCountsFromItsEnd) {
+  const IdleTime idle_time(std::chrono::milliseconds(1600));
+  idle_time.noteUse(session_, at(0));
+  idle_time.noteEnd(session_, at(0), at(5000));
+  EXPECT_FALSE(idle_time.isOver(session_, at(5000 + 1599)));
+  EXPECT_TRUE(idle_time.isOver(session_, at(5000 + 1800)));
+}
+
+TEST_F(IdleTimeTest, NoTimeIsOverAtOnceAndAVeryLongOneIsNot) {
+  const IdleTime none(Duration::zero());
+  none.noteUse(session_, at(5));
+  EXPECT_TRUE(none.isOver(session_, at(5)));
+  EXPECT_FALSE(none.isOver(session_, at(4)));  // a clock read before the use
+  const IdleTime longest(Duration::max());
+  longest.noteUse(session_, at(5));
+  EXPECT_FALSE(longest.isOver(session_, at(5) + std::chrono::hours(24)));
 }
 
 class LineTest : public ::testing::Test {
  protected:
   std::vector<int> numbers() const {
     std::vector<int> numbers;
-    const Job* job = session_.head;
+    const Job* job = line_.head;
     while (job != nullptr) {
       numbers.push_back(static_cast<int>(job - jobs_.data()));
-      job = job->next == session_.head ? nullptr : job->next;
+      job = job->next == line_.head ? nullptr : job->next;
     }
     return numbers;
   }
 
-  FakeSessions sessions_;
-  Session& session_ = sessions_.make("alice");
+  Line line_;
   std::array<Job, 4> jobs_;
 };
 
 TEST_F(LineTest, KeepsItsOrderWhoeverLeaves) {
-  for (Job& job : jobs_) session_.append(job);
+  for (Job& job : jobs_) line_.append(job);
   EXPECT_THAT(numbers(), ElementsAre(0, 1, 2, 3));
-  session_.unlink(jobs_[1]);
+  EXPECT_EQ(jobs_[1].line, &line_);
+  line_.unlink(jobs_[1]);
   EXPECT_THAT(numbers(), ElementsAre(0, 2, 3));
-  session_.unlink(jobs_[0]);
+  line_.unlink(jobs_[0]);
   EXPECT_THAT(numbers(), ElementsAre(2, 3));
-  session_.unlink(jobs_[3]);
+  line_.unlink(jobs_[3]);
   EXPECT_THAT(numbers(), ElementsAre(2));
-  session_.append(jobs_[0]);
+  line_.append(jobs_[0]);
   EXPECT_THAT(numbers(), ElementsAre(2, 0));
-  session_.unlink(jobs_[2]);
-  session_.unlink(jobs_[0]);
-  EXPECT_EQ(session_.head, nullptr);
-  EXPECT_EQ(jobs_[0].next, nullptr);
+  EXPECT_EQ(line_.size, 2U);
+  line_.unlink(jobs_[2]);
+  line_.unlink(jobs_[0]);
+  EXPECT_EQ(line_.head, nullptr);
+  EXPECT_EQ(line_.size, 0U);
+  EXPECT_EQ(jobs_[0].line, nullptr);
 }
 
-TEST_F(LineTest, TheNameLiesWithTheSession) {
-  EXPECT_EQ(session_.name(), "alice");
-  EXPECT_EQ(sessions_.make("").name(), "");
-  const std::string longer(300, 'x');
-  EXPECT_EQ(sessions_.make(longer).name(), longer);
+TEST(LinesTest, FindsTheLineOfEachSessionWhileManyComeAndGo) {
+  FakeSessions sessions;
+  std::vector<Session*> all;
+  for (int i = 0; i < 5000; ++i) all.push_back(&sessions.make(std::to_string(i)));
+  Lines lines;
+  for (Session* const session : all) {
+    ASSERT_EQ(lines.find(*session), nullptr);
+    Line& line = lines.begin(*session);
+    ASSERT_EQ(line.session, session);
+    ASSERT_EQ(line.head, nullptr);
+  }
+  EXPECT_EQ(lines.size(), all.size());
+  std::size_t seen = 0;
+  lines.forEach([&](const Line&) { ++seen; });
+  EXPECT_EQ(seen, all.size());
+  for (std::size_t i = 0; i < all.size(); i += 2) lines.end(*lines.find(*all[i]));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Line* const line = lines.find(*all[i]);
+    ASSERT_EQ(line == nullptr, i % 2 == 0);
+    if (line != nullptr) ASSERT_EQ(line->session, all[i]);
+  }
+  for (std::size_t i = 1; i < all.size(); i += 2) lines.end(*lines.find(*all[i]));
+  EXPECT_EQ(lines.size(), 0U);
+}
+
+TEST(LinesTest, ALineThatIsUsedAgainIsAsNew) {
+  FakeSessions sessions;
+  Lines lines;
+  Line& first = lines.begin(sessions.make("a"));
+  first.paused = true;
+  first.since = Instant::max();
+  lines.end(first);
+  const Line& second = lines.begin(sessions.make("b"));
+  EXPECT_FALSE(second.paused);
+  EXPECT_EQ(second.since, Instant());
 }
 
 class InboxTest : public ::testing::Test {

@@ -30,7 +30,7 @@ void Supervisor::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     // From here on every notice counts: it may come after attend() has looked.
-    next_.store(never().time_since_epoch(), std::memory_order_relaxed);
+    next_.store(never().time_since_epoch());
     lock.unlock();
     const Instant again = attend_(Clock::now());
     lock.lock();

@@ -21,9 +21,10 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Makes it attend at `at`, or before.
+  // Makes it attend at `at`, or before. In one order with whatever else is sequentially consistent:
+  // who has changed something before this call is seen by the next attend(), or noticed here.
   void notice(Instant at) {
-    if (at.time_since_epoch() < next_.load(std::memory_order_relaxed)) bringForward(at);
+    if (at.time_since_epoch() < next_.load()) bringForward(at);
   }
 
   void stop();

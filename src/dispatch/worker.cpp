@@ -28,6 +28,7 @@ TaskError stopError(StopCause cause) {
 Worker::Worker(WorkerHost& host, std::size_t number)
     : host_(host),
       config_(host.config()),
+      idle_time_(config_.session_idle_time),
       id_("worker-" + std::to_string(number)),
       queue_size(config_.queue_size),
       now_(Clock::now()),
@@ -61,10 +62,9 @@ void Worker::giveBack(std::uint32_t tasks) {
 }
 
 void Worker::turnAway(Session& session, std::uint32_t tasks) {
-  session.gate.leave(tasks);
-  if (waiting_for_end_.load(std::memory_order_relaxed) == 0) return;
-  { const Lock lock(mutex_); }
-  ended_.notify_all();
+  if (config_.session_queue_size == 0) return;
+  session.leave(tasks);
+  if (room_.isAwaited()) room_.made();
 }
 
 void Worker::wake() {
@@ -132,7 +132,7 @@ void Worker::abandonThreads() {
 
 bool Worker::mayLeave() const {
   if (unfinished_ != 0) return false;
-  return ending_ || (isLeaving() && sessions_.load(std::memory_order_acquire) == 0);
+  return ending_ || (isLeaving() && !hasSessions());
 }
 
 void Worker::run(std::uint64_t number) {
@@ -142,13 +142,13 @@ void Worker::run(std::uint64_t number) {
   now_ = Clock::now();
   while (isRunner(runner)) {
     if (since_drain_ >= kDrainEvery || now_ >= next_drain_) drainInbox();
-    Session* session = nextSession();
-    if (session == nullptr) {
+    Line* line = nextLine();
+    if (line == nullptr) {
       drainInbox();
-      session = nextSession();
+      line = nextLine();
     }
-    if (session != nullptr) {
-      serve(*session, runner, lock);
+    if (line != nullptr) {
+      serve(*line, runner, lock);
     } else if (mayLeave()) {
       has_thread_ = false;
       break;
@@ -206,34 +206,46 @@ void Worker::drainInbox() {
   while (job != nullptr) {
     Job* const next = job->link;
     if (job->attempts == 0) {
-      job->session->append(*job);
+      lineOf(*job->session, job->submitted_at).append(*job);
       ++unfinished_;
       ++totals_.accepted;
     } else {
       job->arrived = true;
     }
-    offer(*job->session);
+    put(*job->line);
     job = next;
   }
 }
 
-void Worker::offer(Session& session) {
-  if (session.ready || session.busy || session.head == nullptr) return;
-  if (!mayAdvance(session)) return;
-  const Job& head = *session.head;
-  session.ready = true;
-  if (head.arrived) {
-    arrivals_.push(session, 0);
+Line& Worker::lineOf(Session& session, Instant submitted_at) {
+  if (Line* const line = lines_.find(session)) return *line;
+  Line& line = lines_.begin(session);
+  line.since = submitted_at;
+  line.paused = !paused_.empty() && paused_.contains(&session);
+  return line;
+}
+
+void Worker::put(Line& line) {
+  if (line.ready || line.busy) return;
+  if (line.head == nullptr) {
+    idle_time_.noteEnd(*line.session, line.since, now_);
+    lines_.end(line);
+    return;
+  }
+  if (!mayAdvance(line)) return;
+  line.ready = true;
+  if (line.head->arrived) {
+    arrivals_.push(line, 0);
   } else {
-    ready_.push(session, head.priority);
+    ready_.push(line, line.head->priority);
   }
 }
 
 // Whether the task at the head can do something now.
-bool Worker::mayAdvance(const Session& session) {
-  const Job& head = *session.head;
+bool Worker::mayAdvance(const Line& line) {
+  const Job& head = *line.head;
   if (head.arrived) return true;
-  return head.phase() == Phase::Queued && !session.gate.isPaused() &&
+  return head.phase() == Phase::Queued && !line.paused &&
          head.blocked_on.load(std::memory_order_acquire) == 0;
 }
 
@@ -241,37 +253,36 @@ bool Worker::mayStartMore() const {
   return config_.max_in_flight == 0 || in_flight_ < config_.max_in_flight;
 }
 
-Session* Worker::nextSession() {
-  if (Session* const arrival = arrivals_.pop()) return arrival;
+Line* Worker::nextLine() {
+  if (Line* const arrival = arrivals_.pop()) return arrival;
   return mayStartMore() ? ready_.pop() : nullptr;
 }
 
-void Worker::serve(Session& session, Runner& runner, Lock& lock) {
-  session.ready = false;
-  const bool has_work = session.head != nullptr && mayAdvance(session);
-  if (session.gate.isHeld()) session.gate.unhold();
-  // Its tasks were cancelled (then it may be gone), or it was paused, or who is first now waits.
-  if (!has_work) return;
-
+void Worker::serve(Line& line, Runner& runner, Lock& lock) {
+  line.ready = false;
+  // Its tasks were cancelled, or it was paused, or who is first now waits.
+  if (line.head == nullptr || !mayAdvance(line)) {
+    put(line);
+    return;
+  }
   const Instant turn_end = now_ + config_.quantum_time;
   std::uint32_t served = 0;
-  session.busy = true;
+  line.busy = true;
   while (true) {
     ++since_drain_;
     ++served;
-    if (!advance(*session.head, runner, lock)) return;
+    if (!advance(*line.head, runner, lock)) return;
     const bool turn_over = served >= config_.quantum_tasks || now_ >= turn_end;
-    if (turn_over || !mayAdvance(session) || !isRunner(runner)) break;
+    if (turn_over || !mayAdvance(line) || !isRunner(runner)) break;
   }
-  drainInbox();  // who came during this turn stands before this session's next one
-  session.busy = false;
-  offer(session);
+  drainInbox();  // who came during this turn stands before this line's next one
+  line.busy = false;
+  put(line);
   if (!isRunner(runner)) rouse();
 }
 
-// Every path on which the session may have lost its last task returns false: it may be gone then.
 bool Worker::advance(Job& job, Runner& runner, Lock& lock) {
-  Session& session = *job.session;
+  Line& line = *job.line;
   if (!job.arrived) {
     if (job.dependency_failed) {
       ++released_;
@@ -292,8 +303,8 @@ bool Worker::advance(Job& job, Runner& runner, Lock& lock) {
   now_ = now;
   if (isRunner(runner)) in_hand_ = nullptr;
   if (outcome) return settle(job, *std::move(outcome), runner, lock);
-  session.busy = false;
-  offer(session);  // its flight may want the next turn already
+  line.busy = false;
+  put(line);  // its flight may want the next turn already
   if (!isRunner(runner)) rouse();
   return false;
 }
@@ -323,7 +334,7 @@ bool Worker::hasAttemptLeft(const Job& job) const {
 }
 
 bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
-  Session& session = *job.session;
+  Line& line = *job.line;
   if (job.stuck) tell("task unstuck", job, lock);  // it still counts as running
   deadlines_.remove(job);
   --in_flight_;
@@ -338,7 +349,7 @@ bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
 
   if (job.concluding) {
     job.returned = true;
-    session.busy = false;
+    line.busy = false;
     return false;
   }
   if (!job.concluded) {
@@ -347,9 +358,9 @@ bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
     Phase phase = Phase::Done;
     if (stopped || !outcome.isOk()) {
       if ((stopped || outcome.mayBeRetried()) && hasAttemptLeft(job)) {
-        session.busy = false;
+        line.busy = false;
         retryLater(job);
-        if (session.gate.isPaused()) host_.emptied();
+        if (line.paused) host_.emptied();
         tell("task retried", job, lock);
         return false;
       }
@@ -366,12 +377,13 @@ bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
 }
 
 bool Worker::finish(Job& job, Runner& runner) {
-  Session& session = *job.session;
-  session.unlink(job);
-  const bool more = session.head != nullptr;
-  if (!more) session.busy = false;
+  Line& line = *job.line;
+  line.unlink(job);
   release(job, runner.leavings);
-  return more;
+  if (line.head != nullptr) return true;
+  line.busy = false;
+  put(line);
+  return false;
 }
 
 void Worker::retryLater(Job& job) {
@@ -419,21 +431,15 @@ void Worker::publish(Job& job, Phase phase, Lock& lock) {
   lock.lock();
 }
 
-// The job has left its line, and now its session, which may be gone afterwards.
+// The job has left its line.
 void Worker::release(Job& job, Leavings& leavings) {
-  Session& session = *job.session;
-  session.idle_since.store(tickOf(now_), std::memory_order_relaxed);
-  if (session.ready && session.head == nullptr && !session.gate.isHeld()) {
-    session.gate.leaveHeld();
-  } else {
-    session.gate.leave(1);
-  }
+  if (config_.session_queue_size != 0) job.session->leave(1);
   keepResult(job, leavings);
   if (--unfinished_ == 0) {
     host_.emptied();
     if (ending_) rouse();  // the runner may be asleep, if this is another thread
   }
-  if (waiting_for_end_.load(std::memory_order_relaxed) != 0) ended_.notify_all();
+  if (waiting_for_end_ != 0) ended_.notify_all();
   if (room_.isAwaited()) room_.made();
 }
 
@@ -476,7 +482,7 @@ bool Worker::cancel(Job& job) {
   drainInbox();
   rouse();
   const Phase phase = job.phase();
-  if (isFinal(phase) || job.next == nullptr) return false;  // ended, or its submit has not
+  if (isFinal(phase) || job.line == nullptr) return false;  // ended, or its submit has not
   if (phase == Phase::Running) {
     now_ = Clock::now();
     if (job.stop_cause == StopCause::Timeout && hasAttemptLeft(job)) {
@@ -506,10 +512,8 @@ bool Worker::cancel(Job& job) {
       std::make_unique<TaskError>(TaskError{TaskError::Code::Cancelled, "cancelled before it ran"});
   // It keeps its place until everybody was told: nobody behind it starts before.
   publish(job, Phase::Cancelled, lock);
-  job.session->unlink(job);
-  offer(*job.session);
   Leavings leavings;
-  release(job, leavings);
+  takeOut(job, leavings);
   flushReleased();
   rouse();
   lock.unlock();
@@ -521,27 +525,69 @@ bool Worker::hasPlace(const Job& job) {
   const Lock lock(mutex_);
   drainInbox();
   rouse();
-  return isFinal(job.phase()) || job.next != nullptr;
+  return isFinal(job.phase()) || job.line != nullptr;
 }
 
 void Worker::unblock(Job& job) {
   const Lock lock(mutex_);
   job.blocked_on.fetch_sub(1, std::memory_order_acq_rel);
   // Cancelled, it has left its line, and does not stand in its session's way.
-  if (job.next != nullptr) offer(*job.session);
+  if (job.line != nullptr) put(*job.line);
   rouse();
 }
 
 void Worker::setPaused(Session& session, bool paused) {
   const Lock lock(mutex_);
   if (paused) {
-    session.gate.setPaused();
-    return;
+    paused_.insert(&session);
+  } else {
+    paused_.erase(&session);
+    idle_time_.noteUse(session, Clock::now());
   }
-  session.idle_since.store(tickOf(Clock::now()), std::memory_order_relaxed);
-  session.gate.clearPaused();
-  offer(session);
+  Line* const line = lines_.find(session);
+  if (line == nullptr) return;
+  line->paused = paused;
+  put(*line);
   rouse();
+}
+
+bool Worker::isPaused(const Session& session) {
+  const Lock lock(mutex_);
+  return paused_.contains(&session);
+}
+
+std::size_t Worker::unfinishedOf(const Session& session) {
+  const Lock lock(mutex_);
+  drainInbox();
+  rouse();
+  const Line* const line = lines_.find(session);
+  return line != nullptr ? line->size : 0;
+}
+
+bool Worker::waitForEnd(const Session& session, Instant until,
+                        const std::function<void()>& looked) {
+  Lock lock(mutex_);
+  drainInbox();
+  rouse();
+  const Line* const line = lines_.find(session);
+  const bool done = line == nullptr || line->head == nullptr;
+  looked();
+  if (done) return true;
+  ++waiting_for_end_;
+  ended_.wait_until(lock, until);
+  --waiting_for_end_;
+  return false;
+}
+
+void Worker::keepNeeded(const std::vector<Session*>& retiring) {
+  const Lock lock(mutex_);
+  drainInbox();
+  rouse();
+  for (Session* const session : retiring) {
+    if (session->worker != this) continue;
+    if (lines_.find(*session) == nullptr && !paused_.contains(session)) continue;
+    session->retiring.store(false, std::memory_order_relaxed);
+  }
 }
 
 Instant Worker::attend(Instant now, std::shared_ptr<void> keep,
@@ -551,7 +597,7 @@ Instant Worker::attend(Instant now, std::shared_ptr<void> keep,
   while (Job* const job = deadlines_.takeDue(now)) {
     if (job->phase() == Phase::Backoff) {
       job->enter(Phase::Backoff, Phase::Queued);
-      offer(*job->session);
+      put(*job->line);
       rouse();
     } else if (job->stop_cause == StopCause::None) {
       job->stop_cause = StopCause::Timeout;
@@ -595,39 +641,51 @@ void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
   tell("task stuck", job, lock);
   job.concluding = false;
   if (!job.returned) return;
-  job.session->unlink(job);
-  offer(*job.session);
   Leavings leavings;
-  release(job, leavings);
+  takeOut(job, leavings);
   rouse();
   lock.unlock();
   letGo(leavings);
   lock.lock();
 }
 
+// Takes a task out of its line that nobody serves now.
+void Worker::takeOut(Job& job, Leavings& leavings) {
+  Line& line = *job.line;
+  line.unlink(job);
+  release(job, leavings);
+  put(line);
+}
+
 // Before it there may be one that has started, and some that were cancelled a moment ago.
-Job* Worker::firstUnstarted(const Session& session) {
-  Job* job = session.head;
+Job* Worker::firstUnstarted(const Line& line) {
+  Job* job = line.head;
   if (job == nullptr) return nullptr;
   do {
     if (job->phase() == Phase::Queued || job->phase() == Phase::Backoff) return job;
     job = job->next;
-  } while (job != session.head);
+  } while (job != line.head);
   return nullptr;
 }
 
-void Worker::takeUnstarted(Session& session, std::vector<Task>& taken) {
+// For a shutdown: no session is forgotten any more.
+void Worker::takeUnstarted(From from, std::vector<Task>& taken) {
   Lock lock(mutex_);
   drainInbox();
   // All at once: publish() lets go of the mutex, and none may start whose predecessor was taken.
   std::vector<Job*> jobs;
-  while (Job* const job = firstUnstarted(session)) {
-    deadlines_.remove(*job);
-    session.unlink(*job);
-    jobs.push_back(job);
-  }
+  std::vector<Line*> touched;
+  lines_.forEach([&](Line& line) {
+    if (from == From::PausedSessions && !line.paused) return;
+    touched.push_back(&line);
+    while (Job* const job = firstUnstarted(line)) {
+      deadlines_.remove(*job);
+      line.unlink(*job);
+      jobs.push_back(job);
+    }
+  });
+  for (Line* const line : touched) put(*line);
   Leavings leavings;
-  // The caller keeps the session: it holds the table.
   for (Job* const job : jobs) {
     if (job->attempts == 0) ++released_;
     std::any payload = std::move(job->task.payload);
@@ -696,7 +754,7 @@ WorkerStats Worker::stats(WorkerTotals& totals) {
   for (const Job* const job : running_jobs_) {
     if (job->stuck) stats.stuck_time = std::max(stats.stuck_time, now - job->overdue_since);
   }
-  if (const Session* const next = ready_.peek(); next != nullptr && next->head != nullptr) {
+  if (const Line* const next = ready_.peek(); next != nullptr && next->head != nullptr) {
     stats.queue_age = now - next->head->submitted_at;
   }
   stats.leaving = isLeaving();

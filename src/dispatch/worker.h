@@ -9,8 +9,9 @@
 #include "dispatch/deadlines.h"
 #include "dispatch/inbox.h"
 #include "dispatch/job_shelf.h"
+#include "dispatch/line.h"
 #include "dispatch/pins.h"
-#include "dispatch/ready_sessions.h"
+#include "dispatch/ready_lines.h"
 #include "dispatch/room.h"
 
 #include <nimbus/dispatch/config.h>
@@ -21,6 +22,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,6 +30,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 namespace nimbus::dispatch {
@@ -84,7 +87,11 @@ class Worker {
   // Takes places in the queue, to be filled by deliver() or given back.
   bool reserve(std::uint32_t tasks);
   void giveBack(std::uint32_t tasks);
-  // Tasks that have entered the gate of a session of this worker and are not accepted after all.
+  // Whether the session has room for more, if that is bounded; they are counted then.
+  bool admit(Session& session, std::uint32_t tasks) const {
+    return config_.session_queue_size == 0 || session.admit(tasks, config_.session_queue_size);
+  }
+  // They were admitted, and are not accepted after all.
   void turnAway(Session& session, std::uint32_t tasks);
 
   // A chain of new jobs (newest first), or one whose flight wants a turn.
@@ -94,6 +101,7 @@ class Worker {
 
   Room& room() { return room_; }
   std::atomic<std::size_t>& sessions() { return sessions_; }
+  bool hasSessions() const { return sessions_.load(std::memory_order_acquire) != 0; }
   bool isLeaving() const { return leaving_.load(std::memory_order_relaxed); }
 
   // ---- Control: any thread.
@@ -114,18 +122,23 @@ class Worker {
   bool hasPlace(const Job& job);
   // One of the tasks that `job` depends on has ended.
   void unblock(Job& job);
+
   void setPaused(Session& session, bool paused);
-  // Waits, with the mutex, until some task has ended or `until`; `is_done` is asked first, and must
-  // ask with Gate::unfinishedNow(), or miss one that is turned away.
-  template <typename IsDone>
-  bool waitForEnd(Instant until, IsDone&& is_done);
+  bool isPaused(const Session& session);
+  std::size_t unfinishedOf(const Session& session);
+  // True if the session has no unfinished task. If it has, waits until some task has ended, or
+  // until `until`. `looked` is called when the session is not needed any more, before the wait.
+  bool waitForEnd(const Session& session, Instant until, const std::function<void()>& looked);
+  // Takes the mark from those that have tasks here, or are paused: they are not to be forgotten.
+  void keepNeeded(const std::vector<Session*>& retiring);
 
   // What is due now: timeouts, further attempts, old results. Returns when to come again. Handlers
   // that must be told to stop are told by the caller.
   Instant attend(Instant now, std::shared_ptr<void> keep, std::vector<std::stop_source>& to_stop);
 
-  // Takes tasks that have not started out of the session's line.
-  void takeUnstarted(Session& session, std::vector<Task>& taken);
+  // Takes tasks that have not started out of their lines.
+  enum class From : std::uint8_t { All, PausedSessions };
+  void takeUnstarted(From from, std::vector<Task>& taken);
   void endRetries();
   // Tells everything that runs to stop.
   void stopRunning(std::vector<std::stop_source>& to_stop);
@@ -170,20 +183,23 @@ class Worker {
   void sleep(Runner& runner, Lock& lock);
   void letGo(Leavings& leavings);
   bool mayStartMore() const;
-  Session* nextSession();
-  void serve(Session& session, Runner& runner, Lock& lock);
+  Line* nextLine();
+  void serve(Line& line, Runner& runner, Lock& lock);
 
   void drainInbox();
-  void offer(Session& session);
-  static bool mayAdvance(const Session& session);
+  Line& lineOf(Session& session, Instant submitted_at);
+  // Puts a line where it belongs: among the ready ones; nowhere, while it waits; away, when empty.
+  void put(Line& line);
+  static bool mayAdvance(const Line& line);
   void start(Job& job);
-  // False: the session has nothing more to do now.
+  // True: the line may go on at once. Otherwise it was put where it belongs, and may be gone.
   bool advance(Job& job, Runner& runner, Lock& lock);
   bool settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock);
   void tell(std::string_view what, const Job& job, Lock& lock);
   void publish(Job& job, Phase phase, Lock& lock);
   bool finish(Job& job, Runner& runner);
   void release(Job& job, Leavings& leavings);
+  void takeOut(Job& job, Leavings& leavings);
   void keepResult(Job& job, Leavings& leavings);
   void dropOldResults(Instant now, Job*& finished);
   void retryLater(Job& job);
@@ -191,10 +207,11 @@ class Worker {
   bool hasAttemptLeft(const Job& job) const;
   void flushReleased();
   void discardNow(Job* finished);
-  static Job* firstUnstarted(const Session& session);
+  static Job* firstUnstarted(const Line& line);
 
   WorkerHost& host_;
   const DispatcherConfig& config_;
+  const IdleTime idle_time_;
   const std::string id_;
 
   alignas(kCacheLine) Inbox inbox_;
@@ -210,8 +227,10 @@ class Worker {
   Room room_;
 
   alignas(kCacheLine) std::mutex mutex_;
-  ReadySessions ready_;
-  ReadySessions arrivals_;  // sessions whose flight wants a turn
+  Lines lines_;
+  ReadyLines ready_;
+  ReadyLines arrivals_;  // those whose flight wants a turn
+  std::unordered_set<const Session*> paused_;
   Deadlines deadlines_;
   Instant now_;  // as of the last look at the clock
   std::uint64_t runner_ = 0;
@@ -233,20 +252,10 @@ class Worker {
   Job* oldest_result_ = nullptr;
   Job* newest_result_ = nullptr;
   std::size_t results_ = 0;
-  std::atomic<std::size_t> waiting_for_end_ = 0;
+  std::size_t waiting_for_end_ = 0;
   std::condition_variable ended_;
   std::minstd_rand random_;
   std::vector<Thread> threads_;
 };
-
-template <typename IsDone>
-bool Worker::waitForEnd(Instant until, IsDone&& is_done) {
-  Lock lock(mutex_);
-  waiting_for_end_.fetch_add(1, std::memory_order_relaxed);
-  const bool done = is_done();
-  if (!done) ended_.wait_until(lock, until);
-  waiting_for_end_.fetch_sub(1, std::memory_order_relaxed);
-  return done;
-}
 
 }  // namespace nimbus::dispatch

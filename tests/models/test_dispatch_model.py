@@ -26,6 +26,6 @@ def test_the_protocol_keeps_order_and_memory(tmp_path):
     assert errors(tmp_path) == 0
 
 
-@pytest.mark.parametrize("rule", ["NO_PIN", "NO_GATE", "NO_MOVE_CHECK", "EARLY_LEAVE"])
+@pytest.mark.parametrize("rule", ["NO_PIN", "NO_MARK", "NO_LOOK", "EARLY_LEAVE"])
 def test_a_protocol_without_a_rule_is_caught(tmp_path, rule):
     assert errors(tmp_path, rule) > 0

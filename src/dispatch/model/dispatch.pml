@@ -2,9 +2,9 @@
  *
  * One session name is enough: sessions meet only in counters. What is modelled is every step that
  * another thread can see, in the order in which the code takes them:
- *   Submitter  Core::accept, Core::enter, SessionTable::Visit::obtain, Core::place
- *   WorkerLoop Worker::run, Worker::release, Worker::mayLeave
- *   Sweeper    SessionTable::sweep, freeUnseen
+ *   Submitter  Core::accept, SessionTable::Visit::find and obtain, Core::place
+ *   WorkerLoop Worker::run, Worker::put, Worker::mayLeave
+ *   Sweeper    SessionTable::sweep, Worker::keepNeeded, freeUnseen
  *   Resizer    Core::resize: takes worker 0 away and brings it back
  *
  * What is checked:
@@ -14,8 +14,8 @@
  *   - nothing is delivered to a worker whose thread has left;
  *   - every accepted task runs (else the model ends in an invalid state).
  *
- * With one of NO_PIN, NO_GATE, NO_MOVE_CHECK or EARLY_LEAVE defined, a rule is left out, and Spin
- * must find an error: tests/models runs those too.
+ * With one of NO_PIN, NO_MARK, NO_LOOK or EARLY_LEAVE defined, a rule is left out, and Spin must
+ * find an error: tests/models runs those too.
  */
 
 #define SUBMITTERS 2
@@ -25,9 +25,8 @@
 #define OBJECTS 6
 #define NONE 255
 
-/* A session object: its gate (count, is_retired), its worker, and whether it is memory at all. */
-byte count[OBJECTS];
-bool is_retired[OBJECTS];
+/* A session object: whether it is marked, its worker, and whether it is memory at all. */
+bool is_retiring[OBJECTS];
 byte home[OBJECTS];
 bool is_freed[OBJECTS];
 bool in_limbo[OBJECTS];
@@ -41,6 +40,7 @@ bool leaving[2];
 bool left[2];
 byte sessions[2];
 chan inbox[2] = [TOTAL] of { byte, byte, byte }; /* object, submitter, number */
+byte serves[2] = NONE;                           /* the object whose task it runs */
 
 byte running = 0;
 byte done = 0;
@@ -49,7 +49,7 @@ byte last[SUBMITTERS];
 inline lockStripe() { atomic { !stripe -> stripe = true } }
 inline unlockStripe() { stripe = false }
 
-/* Unlinks a retired object. With the stripe locked. */
+/* Unlinks an object. With the stripe locked. */
 inline forget(o) {
   table = NONE;
   atomic { sessions[home[o]]--; in_limbo[o] = true }
@@ -58,8 +58,6 @@ inline forget(o) {
 proctype Submitter(byte me) {
   byte n = 1;
   byte o;
-  bool entered;
-  bool moves;
   do
   :: n > TASKS -> break
   :: else ->
@@ -67,72 +65,37 @@ proctype Submitter(byte me) {
     pins++;
 #endif
     o = table;
-    entered = false;
-    do
-    :: entered -> break
-    :: else ->
+    if
+    :: o != NONE ->
+      assert(!is_freed[o]);
+#ifndef NO_MARK
       if
-      :: o != NONE ->
-        assert(!is_freed[o]);
-        if
-        :: leaving[home[o]] && count[o] == 0 -> skip
-        :: else ->
-          assert(!is_freed[o]);
-#ifdef NO_GATE
-          count[o]++;
-          entered = true
-#else
-          atomic {
-            if
-            :: is_retired[o] -> skip
-            :: else -> count[o]++; entered = true
-            fi
-          }
+      :: is_retiring[o] -> o = NONE
+      :: else -> skip
+      fi
 #endif
-        fi
+    :: else -> skip
+    fi;
+    if
+    :: o == NONE ->
+      lockStripe();
+      o = table;
+      if
+      :: o == NONE ->
+        assert(made < OBJECTS);
+        /* The placement mutex: choosing a worker and counting the session are one step. */
+        atomic {
+          o = made;
+          made++;
+          home[o] = (leaving[0] -> 1 : 0);
+          sessions[home[o]]++
+        };
+        table = o
       :: else -> skip
       fi;
-      if
-      :: entered -> skip
-      :: else ->
-        lockStripe();
-        o = table;
-        moves = false;
-        if
-        :: o != NONE && leaving[home[o]] ->
-#ifdef NO_MOVE_CHECK
-          is_retired[o] = true;
-          moves = true
-#else
-          atomic {
-            if
-            :: count[o] == 0 -> is_retired[o] = true; moves = true
-            :: else -> skip
-            fi
-          }
-#endif
-        :: else -> skip
-        fi;
-        if
-        :: moves -> forget(o); o = NONE
-        :: else -> skip
-        fi;
-        if
-        :: o == NONE ->
-          assert(made < OBJECTS);
-          /* The placement mutex: choosing a worker and counting the session are one step. */
-          atomic {
-            o = made;
-            made++;
-            home[o] = (leaving[0] -> 1 : 0);
-            sessions[home[o]]++
-          };
-          table = o
-        :: else -> skip
-        fi;
-        unlockStripe()
-      fi
-    od;
+      unlockStripe()
+    :: else -> skip
+    fi;
     assert(!is_freed[o]);
     atomic {
       assert(!left[home[o]]);
@@ -150,7 +113,7 @@ proctype WorkerLoop(byte me) {
   byte who;
   byte n;
   do
-  :: inbox[me]?o,who,n ->
+  :: atomic { inbox[me]?o,who,n -> serves[me] = o };
     atomic {
       running++;
       assert(running == 1);
@@ -158,7 +121,7 @@ proctype WorkerLoop(byte me) {
       last[who] = n
     };
     atomic { running--; assert(!is_freed[o]) };
-    atomic { count[o]--; done++ }
+    atomic { serves[me] = NONE; done++ }
   /* Looked at under the worker's mutex, which dismiss() and enlist() take too. */
 #ifdef EARLY_LEAVE
   :: atomic { leaving[me] && empty(inbox[me]) -> left[me] = true }; break
@@ -181,19 +144,29 @@ proctype Sweeper() {
     sweeps++;
     lockStripe();
     o = table;
-    due = false;
     if
     :: o != NONE ->
-      atomic {
-        if
-        :: count[o] == 0 -> is_retired[o] = true; due = true
-        :: else -> skip
-        fi
-      }
-    :: else -> skip
-    fi;
-    if
-    :: due -> forget(o)
+      is_retiring[o] = true;
+      due = (pins == 0);
+      if
+      :: due ->
+#ifndef NO_LOOK
+        /* Under the worker's mutex, after its inbox was emptied into lines. */
+        atomic {
+          if
+          :: inbox[home[o]]??[eval(o),_,_] || serves[home[o]] == o -> due = false
+          :: else -> skip
+          fi
+        }
+#else
+        skip
+#endif
+      :: else -> skip
+      fi;
+      if
+      :: due -> forget(o)
+      :: else -> is_retiring[o] = false
+      fi
     :: else -> skip
     fi;
     quiet = (pins == 0);

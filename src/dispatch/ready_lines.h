@@ -1,7 +1,7 @@
 #pragma once
-// The sessions of a worker that have something to run, in the order of their turns.
+// The lines of a worker that have something to run, in the order of their turns.
 
-#include "dispatch/session.h"
+#include "dispatch/line.h"
 
 #include <algorithm>
 #include <array>
@@ -9,34 +9,34 @@
 
 namespace nimbus::dispatch {
 
-class ReadySessions {
+class ReadyLines {
  public:
   bool empty() const { return size_ == 0; }
 
-  void push(Session& session, int priority) {
+  void push(Line& line, int priority) {
     Level& level = levels_[levelOf(priority)];
-    session.next_ready = nullptr;
+    line.next_ready = nullptr;
     if (level.first == nullptr) {
-      level.first = &session;
+      level.first = &line;
     } else {
-      level.last->next_ready = &session;
+      level.last->next_ready = &line;
     }
-    level.last = &session;
+    level.last = &line;
     ++size_;
   }
 
   // The first of the highest level; every so often of another, so that none starves.
-  Session* pop() {
+  Line* pop() {
     if (size_ == 0) return nullptr;
     Level& level = nextLevel();
-    Session* const session = level.first;
-    level.first = session->next_ready;
+    Line* const line = level.first;
+    level.first = line->next_ready;
     --size_;
-    return session;
+    return line;
   }
 
   // Who has the next ordinary turn.
-  const Session* peek() const {
+  const Line* peek() const {
     const auto found = std::find_if(levels_.begin(), levels_.end(), isOccupied);
     return found == levels_.end() ? nullptr : found->first;
   }
@@ -47,8 +47,8 @@ class ReadySessions {
   static constexpr unsigned kPatience = 16;
 
   struct Level {
-    Session* first = nullptr;
-    Session* last = nullptr;
+    Line* first = nullptr;
+    Line* last = nullptr;
   };
 
   static bool isOccupied(const Level& level) { return level.first != nullptr; }
