@@ -43,9 +43,12 @@ void emptyTasks(benchmark::State& state, Factory make) {
   Counter counter;
   const auto contender = make(kWorkers, names, counter);
   std::uint64_t submitted = 0;
+  // Who submits has just read the session's name from somewhere: it is in the cache.
+  constexpr std::size_t kAtHand = 8;
   const auto round = [&] {
-    for (const std::uint32_t session : order) {
-      contender->submit(names[session]);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (i + kAtHand < order.size()) __builtin_prefetch(&names[order[i + kAtHand]]);
+      contender->submit(names[order[i]]);
       if (++submitted % 256 == 0 && submitted > kAhead) waitUntil(counter, submitted - kAhead);
     }
     waitUntil(counter, submitted);

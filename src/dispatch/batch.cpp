@@ -181,11 +181,13 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
   const Instant now = Clock::now();
   idle_time_.noteUse(*group.session, now);
   for (const std::size_t i : group.tasks) {
-    Job* const job = makeJob(tasks[i], *group.session, now);
+    Job* const job = JobShelf::take();
+    job->take(std::move(tasks[i]));
+    job->session = group.session;
+    job->worker = &worker;
+    stamp(*job, now);
     if (job->is_named && !index_.add(*job)) {
-      takeBack(tasks[i], std::move(job->task));
-      job->reset();
-      JobShelf::giveBackOne(*job);
+      takeBack(tasks[i], *job);
       refuse(group, SubmitStatus::DuplicateId, tasks);
       return;
     }
@@ -200,7 +202,9 @@ void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
     Job& job = *group.jobs[n];
     std::any payload = std::move(job.task.payload);
     Task& task = tasks[group.tasks[n]];
-    takeBack(task, Task(job.task));  // a copy: somebody may be looking the job up
+    const auto created_at = task.created_at;
+    task = Task(job.task);  // a copy: somebody may be looking the job up
+    task.created_at = created_at;
     task.payload = std::move(payload);
     job.link = nullptr;
     discard(&job, spent);  // without an end: whoever finds it until then sees a task that waits

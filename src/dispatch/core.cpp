@@ -263,34 +263,42 @@ SubmitStatus Core::acceptInOrder(Task& task, Full& full, bool polite) {
 }
 
 SubmitStatus Core::accept(Task& task, Full& full, bool polite, const Worker** accepted_by) {
-  const SessionTable::Visit visit(sessions_, task.session_id);
+  SessionTable::Visit visit(sessions_, task.session_id);
   if (stopping_.load(std::memory_order_relaxed)) return SubmitStatus::Stopped;
+  // Made before it is known whether it is accepted: the memory of the session is on its way.
+  Job* const job = JobShelf::take();
+  job->take(std::move(task));
+  visit.moveName(job->task.session_id);
+  visit.prefetch();
+  const Instant now = Clock::now();
+  stamp(*job, now);
+  const auto refuse = [&](SubmitStatus status) {
+    takeBack(task, *job);
+    return status;
+  };
   Session* const session = sessionOf(visit);
   if (session == nullptr) {
     full = {&session_room_, Room::kForTheWorker};
-    return SubmitStatus::TooManySessions;
+    return refuse(SubmitStatus::TooManySessions);
   }
   Worker& worker = *session->worker;
   if (!worker.admit(*session, 1)) {
     full = {&worker.room(), visit.hash()};
-    return SubmitStatus::QueueFull;
+    return refuse(SubmitStatus::QueueFull);
   }
   if ((polite && worker.room().isAwaited(visit.hash())) || !worker.reserve(1)) {
     worker.turnAway(*session, 1);
     full = {&worker.room(), Room::kForTheWorker};
-    return SubmitStatus::QueueFull;
+    return refuse(SubmitStatus::QueueFull);
   }
-  const Instant now = Clock::now();
-  idle_time_.noteUse(*session, now);
-  Job* const job = makeJob(task, *session, now);
+  job->session = session;
+  job->worker = &worker;
   if (job->is_named && !index_.add(*job)) {
-    takeBack(task, std::move(job->task));
-    job->reset();
-    JobShelf::giveBackOne(*job);
     worker.giveBack(1);
     worker.turnAway(*session, 1);
-    return SubmitStatus::DuplicateId;
+    return refuse(SubmitStatus::DuplicateId);
   }
+  idle_time_.noteUse(*session, now);
   if (job->has_dependencies) linkDependencies(*job);
   if (accepted_by != nullptr) {
     *accepted_by = &worker;
@@ -311,19 +319,18 @@ void Core::logAccepted(const Worker& worker, std::string_view session_id,
 }
 
 // As it was: a task that is tried again is made when it is accepted.
-void Core::takeBack(Task& task, Task&& tried) {
-  tried.created_at = task.created_at;
-  task = std::move(tried);
+void Core::takeBack(Task& task, Job& job) {
+  job.task.created_at = task.created_at;
+  task = std::move(job.task);
+  job.reset();
+  JobShelf::giveBackOne(job);
 }
 
-Job* Core::makeJob(Task& task, Session& session, Instant now) const {
-  Job* const job = JobShelf::take();
-  job->submit(std::move(task), session, *session.worker, now);
-  if (job->task.created_at == std::chrono::system_clock::time_point()) {
-    job->task.created_at =
-        wall_start_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(now - start_);
-  }
-  return job;
+void Core::stamp(Job& job, Instant now) const {
+  job.submitted_at = now;
+  if (job.task.created_at != std::chrono::system_clock::time_point()) return;
+  job.task.created_at =
+      wall_start_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(now - start_);
 }
 
 // Null: no worker has room for another session.

@@ -96,8 +96,8 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   SubmitStatus checkDependencies(const Task& task);
   bool isInLine(std::string_view task_id);
   void linkDependencies(Job& job);
-  static void takeBack(Task& task, Task&& tried);
-  Job* makeJob(Task& task, Session& session, Instant now) const;
+  static void takeBack(Task& task, Job& job);
+  void stamp(Job& job, Instant now) const;
 
   void prepare(Group& group, std::vector<Task>& tasks);
   void refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks);

@@ -22,7 +22,7 @@ class Worker;
 struct Line;
 struct Session;
 
-enum class Phase : std::uint32_t { Queued, Running, Backoff, Done, Failed, Cancelled, NotRun };
+enum class Phase : std::uint16_t { Queued, Running, Backoff, Done, Failed, Cancelled, NotRun };
 
 inline bool isFinal(Phase phase) {
   return phase >= Phase::Done;
@@ -32,30 +32,31 @@ inline bool isFinal(Phase phase) {
 enum class StopCause : std::uint8_t { None, Timeout, Cancel, Shutdown };
 
 // Jobs are written by one thread and read by another: what the worker needs of every task is in the
-// first cache line, and what only the worker writes is apart from what the submitter does.
+// first cache line, and what only the worker writes is apart from what the submitter does. The rest
+// stays with the submitter unless the handler asks for it.
 struct alignas(kCacheLine) Job {
   static constexpr std::uint32_t kNoPlace = 0xFFFFFFFF;
-  static constexpr std::uint32_t kPhaseMask = 0xFF;
-  static constexpr std::uint32_t kAwaited = 0x100;  // somebody must be told when it has ended
+  static constexpr std::uint16_t kPhaseMask = 0xFF;
+  static constexpr std::uint16_t kAwaited = 0x100;  // somebody must be told when it has ended
 
   Job* link = nullptr;         // in the inbox; later among the kept results; last on the shelf
   Job* next = nullptr;         // the ring of its line
   Job* previous = nullptr;     //
   Session* session = nullptr;  // valid until the job has left its line
+  JobShelf* shelf = nullptr;   // where it goes when it is done with
   Instant submitted_at;
-  std::atomic<std::uint32_t> mark = 0;        // Phase, and kAwaited
-  std::atomic<std::uint32_t> blocked_on = 0;  // unfinished tasks that it depends on
   std::uint32_t attempts = 0;
+  std::atomic<std::uint32_t> blocked_on = 0;  // unfinished tasks that it depends on
+  std::atomic<std::uint16_t> mark = 0;        // Phase, and kAwaited
   std::int8_t priority = 0;
-  bool is_named = false;
-  bool has_dependencies = false;
-  bool has_own_timeout = false;
-  bool holds_memory = false;  // the task does: it must be cleared, not only overwritten
+  bool is_named : 1 = false;
+  bool has_dependencies : 1 = false;
+  bool has_own_timeout : 1 = false;
+  bool holds_memory : 1 = false;  // the task does: it must be cleared, not only overwritten
   bool dependency_failed = false;
   bool arrived = false;  // its flight wants a turn of the worker
 
   alignas(kCacheLine) Worker* worker = nullptr;
-  JobShelf* shelf = nullptr;  // where it goes when it is done with
   Task task;
   std::uint64_t id_hash = 0;
   std::atomic<Job*> next_in_bucket = nullptr;  // of the index by id
@@ -82,19 +83,19 @@ struct alignas(kCacheLine) Job {
   Duration duration = {};
   Instant finished_at;
 
-  void submit(Task&& submitted, Session& its_session, Worker& its_worker, Instant now) {
-    task = std::move(submitted);
-    session = &its_session;
-    worker = &its_worker;
-    submitted_at = now;
-    priority = static_cast<std::int8_t>(task.priority < -100  ? -100
-                                        : task.priority > 100 ? 100
-                                                              : task.priority);
-    is_named = !task.id.empty();
-    has_dependencies = !task.depends_on.empty();
-    has_own_timeout = task.timeout.has_value();
-    holds_memory =
-        task.payload.has_value() || has_dependencies || isLong(task.id) || isLong(task.session_id);
+  // Looked at before it is moved, and not touched where it goes: what is only written needs no
+  // wait.
+  void take(Task&& submitted) {
+    priority = static_cast<std::int8_t>(submitted.priority < -100  ? -100
+                                        : submitted.priority > 100 ? 100
+                                                                   : submitted.priority);
+    is_named = !submitted.id.empty();
+    has_dependencies = !submitted.depends_on.empty();
+    has_own_timeout = submitted.timeout.has_value();
+    holds_memory = submitted.payload.has_value() || has_dependencies || isLong(submitted.id) ||
+                   isLong(submitted.session_id);
+    // The task that was here holds nothing (reset()), so it need not be destroyed.
+    std::construct_at(&task, std::move(submitted));
   }
 
   static bool isLong(const std::string& text) { return text.capacity() >= sizeof(std::string); }
@@ -105,19 +106,19 @@ struct alignas(kCacheLine) Job {
 
   // For steps between phases that are not final. kAwaited stays.
   void enter(Phase from, Phase to) {
-    mark.fetch_xor(static_cast<std::uint32_t>(from) ^ static_cast<std::uint32_t>(to),
-                   std::memory_order_release);
+    const auto change = static_cast<unsigned>(from) ^ static_cast<unsigned>(to);
+    mark.fetch_xor(static_cast<std::uint16_t>(change), std::memory_order_release);
   }
 
   // Publishes the end. True if somebody must be told.
   [[nodiscard]] bool end(Phase phase) {
-    const auto before = mark.exchange(static_cast<std::uint32_t>(phase), std::memory_order_acq_rel);
+    const auto before = mark.exchange(static_cast<std::uint16_t>(phase), std::memory_order_acq_rel);
     return (before & kAwaited) != 0;
   }
 
   // Asks to be told of the end. False if it has ended already.
   [[nodiscard]] bool await() {
-    const std::uint32_t seen = mark.fetch_or(kAwaited, std::memory_order_acq_rel);
+    const std::uint16_t seen = mark.fetch_or(kAwaited, std::memory_order_acq_rel);
     return !isFinal(static_cast<Phase>(seen & kPhaseMask));
   }
 

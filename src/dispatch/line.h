@@ -77,7 +77,7 @@ class Lines {
   static constexpr std::size_t kMostSpare = 1024;
 
   std::size_t bucketOf(const Session& session) const {
-    // Addresses of sessions are multiples of 16, and may be in any pattern.
+    // Addresses of sessions are multiples of 64, and may be in any pattern.
     constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15U;
     return (reinterpret_cast<std::uintptr_t>(&session) * kOdd >> 32U) & (buckets_.size() - 1);
   }

@@ -4,37 +4,53 @@
 // cache line that wanders between processors.
 
 #include "dispatch/clock.h"
+#include "dispatch/pins.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <new>
+#include <cstring>
 #include <string_view>
 
 namespace nimbus::dispatch {
 
 class Worker;
 
-// Small, because there are many: the name lies behind the object. Memory is the business of whoever
-// makes them.
-struct Session {
-  std::atomic<Session*> next_in_bucket = nullptr;
+// Sessions have numbers, see SessionStore.
+using SessionNumber = std::uint32_t;
+inline constexpr SessionNumber kNoSession = 0;
+
+// One cache line, because there are many. A name that has no room in it lies elsewhere.
+struct alignas(kCacheLine) Session {
   Worker* const worker;  // for life: a session that moves is forgotten and begun again
-  std::atomic<std::uint32_t> last_use = 0;    // a tick, see IdleTime
-  std::atomic<std::uint32_t> unfinished = 0;  // tasks; counted only where they are bounded
+  SessionNumber const number;
   std::uint32_t const hash;
   std::uint32_t const name_size;
-  std::atomic<bool> retiring = false;  // about to be forgotten, if nobody needs it
+  std::atomic<std::uint32_t> last_use = 0;    // a tick, see IdleTime
+  std::atomic<std::uint32_t> unfinished = 0;  // tasks; counted only where they are bounded
+  std::atomic<bool> retiring = false;         // about to be forgotten, if nobody needs it
 
-  static constexpr std::size_t sizeFor(std::string_view name);
-
-  // In memory of sizeFor(name).
-  static Session* make(void* memory, std::string_view name, std::uint32_t hash, Worker& worker);
-
-  std::string_view name() const {
-    return {reinterpret_cast<const char*>(this) + kNameOffset, name_size};
+  Session(SessionNumber its_number, std::string_view name, std::uint32_t name_hash, Worker& home)
+      : worker(&home),
+        number(its_number),
+        hash(name_hash),
+        name_size(static_cast<std::uint32_t>(name.size())) {
+    char* memory = room_.data();
+    if (isLong()) {
+      memory = new char[name.size()];
+      std::memcpy(room_.data(), &memory, sizeof(memory));
+    }
+    std::copy(name.begin(), name.end(), memory);
   }
+  ~Session() {
+    if (isLong()) delete[] longName();
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  std::string_view name() const { return {isLong() ? longName() : room_.data(), name_size}; }
 
   bool admit(std::uint32_t tasks, std::uint64_t limit) {
     std::uint32_t seen = unfinished.load(std::memory_order_relaxed);
@@ -46,25 +62,17 @@ struct Session {
   void leave(std::uint32_t tasks) { unfinished.fetch_sub(tasks, std::memory_order_relaxed); }
 
  private:
-  Session(std::uint32_t name_hash, std::uint32_t size, Worker& home)
-      : worker(&home), hash(name_hash), name_size(size) {}
+  static constexpr std::size_t kRoom = 35;
 
-  // The name begins in what would be padding.
-  static const std::size_t kNameOffset;
+  bool isLong() const { return name_size > kRoom; }
+  char* longName() const {
+    char* name = nullptr;
+    std::memcpy(&name, room_.data(), sizeof(name));
+    return name;
+  }
+
+  std::array<char, kRoom> room_;
 };
-
-inline constexpr std::size_t Session::kNameOffset = offsetof(Session, retiring) + sizeof(bool);
-
-constexpr std::size_t Session::sizeFor(std::string_view name) {
-  return std::max(sizeof(Session), kNameOffset + name.size());
-}
-
-inline Session* Session::make(void* memory, std::string_view name, std::uint32_t hash,
-                              Worker& worker) {
-  auto* const session = new (memory) Session(hash, static_cast<std::uint32_t>(name.size()), worker);
-  std::copy(name.begin(), name.end(), static_cast<char*>(memory) + kNameOffset);
-  return session;
-}
 
 // When a session has been without tasks for long enough. Its last use is written down with some
 // tolerance: a session that is used all the time is seldom written, and none is forgotten too soon.

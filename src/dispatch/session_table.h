@@ -4,7 +4,7 @@
 
 #include "dispatch/hash.h"
 #include "dispatch/pins.h"
-#include "dispatch/session.h"
+#include "dispatch/session_store.h"
 
 #include <array>
 #include <atomic>
@@ -33,8 +33,15 @@ class SessionTable {
    public:
     Visit(SessionTable& table, std::string_view name);
 
-    std::string_view name() const { return name_; }
     std::uint64_t hash() const { return hash_; }
+
+    // The name lies elsewhere from now on.
+    void moveName(std::string_view name) { name_ = name; }
+
+    // Looking for a session is waiting for memory, twice: for the slot, which is asked for when
+    // the visit begins, and for the session, which this asks for. Meanwhile there is other work to
+    // do.
+    void prefetch() const;
 
     // Null if it is not there, and in rare cases if it is: obtain() knows.
     Session* find() const;
@@ -68,47 +75,73 @@ class SessionTable {
 
  private:
   static constexpr std::size_t kStripes = 256;
-  static constexpr std::size_t kFirstBuckets = 4;
+  static constexpr std::size_t kFewestSlots = 4;
 
-  using Bucket = std::atomic<Session*>;
+  // Open addressing: a session stands in the first slot from its own on that was free. Next to its
+  // number there is a little of its hash, so that others are rarely looked at.
+  class Slots {
+   public:
+    using Slot = std::atomic<std::uint32_t>;
 
-  struct Buckets {
-    explicit Buckets(std::size_t count) : mask(count - 1), first(new Bucket[count]()) {}
+    explicit Slots(std::size_t count) : mask_(count - 1), first_(new Slot[count]()) {}
 
-    Bucket& of(std::uint32_t hash) const { return first[hash & mask]; }
-    std::size_t count() const { return mask + 1; }
+    std::size_t count() const { return mask_ + 1; }
+    Slot& own(std::uint32_t hash) const { return first_[hash & mask_]; }
+    Slot& after(const Slot& slot) const {
+      return first_[(static_cast<std::size_t>(&slot - first_.get()) + 1) & mask_];
+    }
+    // Whether a session with this hash that stands in `at` may stand in `free`, which is before it.
+    bool mayMove(std::uint32_t hash, const Slot& at, const Slot& free) const {
+      const auto from = static_cast<std::size_t>(&at - first_.get());
+      const auto to = static_cast<std::size_t>(&free - first_.get());
+      return ((from - hash) & mask_) >= ((from - to) & mask_);
+    }
 
-    const std::size_t mask;
-    const std::unique_ptr<Bucket[]> first;
+    static std::uint32_t entry(const Session& session) {
+      return session.number | (session.hash & kTag);
+    }
+    static bool isLike(std::uint32_t entry, std::uint32_t hash) {
+      return ((entry ^ hash) & kTag) == 0;
+    }
+    static SessionNumber number(std::uint32_t entry) { return entry & ~kTag; }
+
+   private:
+    static constexpr std::uint32_t kTag = ~(SessionStore::kMostSessions - 1);
+
+    const std::size_t mask_;
+    const std::unique_ptr<Slot[]> first_;
   };
 
   struct alignas(kCacheLine) Stripe {
     PinCounter pins;
-    std::atomic<const Buckets*> buckets = nullptr;
+    std::atomic<const Slots*> slots = nullptr;
 
     // Whoever changes something.
     std::mutex mutex;
     std::size_t size = 0;
-    std::unique_ptr<const Buckets> owned;
+    std::unique_ptr<const Slots> owned;
     std::vector<Session*> old_sessions;  // unlinked; a visitor may still look at them
-    std::vector<std::unique_ptr<const Buckets>> old_buckets;
+    std::vector<std::unique_ptr<const Slots>> old_slots;
   };
 
   static std::uint32_t shortHash(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
-  static Session* findIn(const Stripe& stripe, std::uint32_t hash, std::string_view name);
-  static void link(Stripe& stripe, Session& session);
-  static std::vector<Session*> allDue(const Stripe& stripe,
-                                      const std::function<bool(const Session&)>& is_due);
+  template <typename IsIt>
+  Session* search(const Stripe& stripe, std::uint32_t hash, IsIt&& is_it) const;
+  static void enter(const Slots& slots, const Session& session);
+  static Slots::Slot& slotOf(const Stripe& stripe, const Session& session);
+  void clear(const Slots& slots, Slots::Slot& slot) const;
+  void relocate(Stripe& stripe, Session& session);
   void forget(Stripe& stripe, Session& session);
-  static void resizeBuckets(Stripe& stripe);
-  static void freeUnseen(Stripe& stripe);
-  static Session* make(std::string_view name, std::uint64_t hash, Worker& worker);
-  static void destroy(Session* session);
+  void resizeSlots(Stripe& stripe);
+  void freeUnseen(Stripe& stripe);
+  template <typename Look>
+  void forEachIn(const Stripe& stripe, Look&& look) const;
   Stripe& stripeOf(std::uint64_t hash) { return stripes_[hash >> 56U]; }
 
   const std::uint64_t seed_;
   const std::function<void(Session&)> forgotten_;
   std::atomic<std::size_t> size_ = 0;
+  SessionStore store_;
   std::array<Stripe, kStripes> stripes_;
 };
 

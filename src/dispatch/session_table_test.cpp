@@ -128,6 +128,27 @@ TEST_F(SessionTableTest, WhoComesWhileASessionIsBeingForgottenGetsANewOne) {
   EXPECT_EQ(table_.size(), 1U);
 }
 
+// Memory goes back when few of many are left, wherever those stand; who is found stays on its
+// worker.
+TEST_F(SessionTableTest, WhoIsLeftOfManyMovesTogether) {
+  constexpr int kMany = 300'000;
+  const auto isOneOfFew = [](std::string_view name) { return name.ends_with("77777"); };
+  for (int i = 0; i < kMany; ++i) obtain(std::to_string(i));
+  const SessionNumber before = obtain("277777")->number;
+  sweep([&](const Session& session) { return !isOneOfFew(session.name()); });
+  EXPECT_EQ(table_.size(), 3U);
+  sweep([](const Session&) { return false; });
+  EXPECT_LT(obtain("277777")->number, before);
+  for (const char* const name : {"77777", "177777", "277777"}) {
+    const SessionTable::Visit visit(table_, name);
+    ASSERT_NE(visit.find(), nullptr);
+    EXPECT_EQ(visit.find()->name(), name);
+    EXPECT_EQ(visit.find()->worker, &worker_);
+  }
+  EXPECT_EQ(table_.size(), 3U);
+  EXPECT_EQ(forgotten_, kMany - 3);
+}
+
 TEST_F(SessionTableTest, NothingIsBegunWhereNobodyHasRoom) {
   const SessionTable::Visit visit(table_, "alice");
   EXPECT_EQ(visit.obtain([]() -> Worker* { return nullptr; }), nullptr);

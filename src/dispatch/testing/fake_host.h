@@ -4,7 +4,7 @@
 #include "dispatch/session.h"
 #include "dispatch/worker.h"
 
-#include <new>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -25,25 +25,18 @@ class FakeHost final : public WorkerHost {
   DispatcherConfig config_;
 };
 
-// Sessions on a worker that never runs, in memory of their own.
+// Sessions on a worker that never runs.
 class FakeSessions {
  public:
-  ~FakeSessions() {
-    for (Session* const session : sessions_) {
-      session->~Session();
-      ::operator delete(session);
-    }
-  }
-
   Session& make(std::string_view name) {
-    void* const memory = ::operator new(Session::sizeFor(name));
-    return *sessions_.emplace_back(Session::make(memory, name, 0, worker_));
+    const auto number = static_cast<SessionNumber>(sessions_.size() + 1);
+    return *sessions_.emplace_back(std::make_unique<Session>(number, name, 0, worker_));
   }
 
  private:
   FakeHost host_;
   Worker worker_{host_, 0};
-  std::vector<Session*> sessions_;
+  std::vector<std::unique_ptr<Session>> sessions_;
 };
 
 }  // namespace nimbus::dispatch
