@@ -6,6 +6,7 @@
 #include <exception>
 #include <random>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 
 namespace nimbus::dispatch {
@@ -565,19 +566,19 @@ Instant Core::sweepIfDue(Instant now) {
 }
 
 void Core::sweep(Instant now) {
-  const std::vector<Worker*> workers = allWorkers();
   const std::size_t before = sessions_.size();
   sessions_.sweep(
       [&](const Session& session) {
         return session.worker->isLeaving() || idle_time_.isOver(session, now);
       },
-      [&](const std::vector<Session*>& retiring) {
-        for (Worker* const worker : workers) worker->keepNeeded(retiring);
+      [](const std::vector<Session*>& retiring) {
+        // Their own workers are asked: there may be some by now that were not there at first.
+        std::unordered_set<Worker*> theirs;
+        for (const Session* const session : retiring) theirs.insert(session->worker);
+        for (Worker* const worker : theirs) worker->keepNeeded(retiring);
       });
   if (sessions_.size() < before && session_room_.isAwaited()) session_room_.made();
-  for (Worker* const worker : workers) {
-    if (worker->isLeaving() && !worker->hasSessions()) worker->dismiss();  // it may be asleep
-  }
+  for (Worker* const worker : allWorkers()) worker->reconsider();
 }
 
 bool Core::anyoneLeaves() {

@@ -103,6 +103,11 @@ void Worker::dismiss() {
   rouse();
 }
 
+void Worker::reconsider() {
+  const Lock lock(mutex_);
+  if (mayLeave()) rouse();
+}
+
 void Worker::end() {
   const Lock lock(mutex_);
   ending_ = true;

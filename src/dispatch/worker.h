@@ -110,6 +110,8 @@ class Worker {
   void enlist(std::shared_ptr<void> keep);
   // The thread ends when its sessions are gone (dismiss) or it has no unfinished task (end).
   void dismiss();
+  // Its sessions may be gone: it may be asleep and not know.
+  void reconsider();
   void end();
   // Joins the threads that have ended; with Wait::ForAll, the others too.
   enum class Wait : std::uint8_t { No, ForAll };
