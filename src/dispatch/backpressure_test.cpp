@@ -246,6 +246,42 @@ TEST_F(BackpressureTest, ASubmitInACallbackNeverBlocks) {
   EXPECT_THAT(statuses, ElementsAre(SubmitStatus::Accepted, SubmitStatus::QueueFull));
 }
 
+// Both run on the supervisor's thread, without which no timeout would ever be noticed.
+TEST_F(BackpressureTest, ASubmitInAStopCallbackOrALogHookNeverBlocks) {
+  config_.queue_size = 1;
+  config_.on_full = OnFull::Block;
+  config_.task_timeout = std::chrono::milliseconds(1);
+  config_.stop_grace = std::chrono::milliseconds(1);
+  config_.log_level = LogLevel::Warning;
+  std::atomic<int> logged = 0;
+  config_.log = [&](const LogEvent& event) {
+    if (event.what != "task stuck" || logged > 0) return;
+    // Of three, one takes the place of the first, if that has started meanwhile.
+    int refused = 0;
+    for (int i = 3; i < 6; ++i) {
+      const SubmitStatus status = submit(noting("b" + std::to_string(i), "bob"));
+      refused += status == SubmitStatus::QueueFull ? 1 : 0;
+    }
+    EXPECT_GE(refused, 2);
+    ++logged;
+  };
+  start();
+  const Latch hold = latch();
+  const Latch release = latch();
+  submit(makeTask("a", "alice", [&](const Task&, const std::stop_token& stop) {
+    const std::stop_callback submits(stop, [&] {
+      EXPECT_EQ(submit(blocking("b1", "bob", hold)), SubmitStatus::Accepted);
+      EXPECT_EQ(submit(noting("b2", "bob")), SubmitStatus::QueueFull);
+    });
+    release.wait();
+    return TaskOutcome::ok();
+  }));
+  ASSERT_TRUE(eventually([&] { return logged > 0; }));
+  release.open();
+  hold.open();
+  dispatcher().shutdown();  // before what the handlers look at is gone
+}
+
 TEST_F(BackpressureTest, TheQueueSizeCanBeChangedWhileAllGoesOn) {
   config_.queue_size = 1;
   config_.on_full = OnFull::Block;

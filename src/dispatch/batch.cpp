@@ -163,7 +163,7 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
     group.status = SubmitStatus::Stopped;
     return;
   }
-  group.session = sessionOf(group.visit);
+  group.session = sessionOf(group.visit, Entry::Ordinary);
   if (group.session == nullptr) {
     group.status = SubmitStatus::TooManySessions;
     return;

@@ -108,7 +108,7 @@ void Core::start() {
 // ---- Running
 
 std::optional<TaskOutcome> Core::call(Job& job) {
-  const Setting inside(t_inside, static_cast<const Core*>(this));
+  const Setting<const Core*> inside(t_inside, this);
   if (handler_) return runHandler(job);
   return runFlight(job);
 }
@@ -143,7 +143,7 @@ std::optional<TaskOutcome> Core::runFlight(Job& job) {
 }
 
 void Core::concluded(Job& job, bool awaited) {
-  const Setting inside(t_inside, static_cast<const Core*>(this));
+  const Setting<const Core*> inside(t_inside, this);
   if (awaited) {
     dependencies_.ended(job, [](Job& waiting) { waiting.worker->unblock(waiting); });
     { const std::lock_guard lock(ends_mutex_); }
@@ -184,6 +184,7 @@ void Core::logEnd(const Job& job) const {
 
 void Core::log(const LogEvent& event) const {
   if (!config_.log || event.level < config_.log_level) return;
+  const Setting<const Core*> inside(t_inside, this);
   config_.log(event);
 }
 
@@ -277,7 +278,7 @@ SubmitStatus Core::accept(Task& task, Full& full, bool polite, const Worker** ac
     takeBack(task, *job);
     return status;
   };
-  Session* const session = sessionOf(visit);
+  Session* const session = sessionOf(visit, polite ? Entry::Polite : Entry::Ordinary);
   if (session == nullptr) {
     full = {&session_room_, Room::kForTheWorker};
     return refuse(SubmitStatus::TooManySessions);
@@ -334,20 +335,22 @@ void Core::stamp(Job& job, Instant now) const {
       wall_start_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(now - start_);
 }
 
-// Null: no worker has room for another session.
-Session* Core::sessionOf(const SessionTable::Visit& visit) {
+// Null: no worker has room for another session, or others wait for that.
+Session* Core::sessionOf(const SessionTable::Visit& visit, Entry entry) {
   if (Session* const session = visit.find()) return session;
-  Session* const session = visit.obtain([&] { return place(visit); });
+  if (entry == Entry::Polite && session_room_.isAwaited()) return nullptr;
+  Session* const session = visit.obtain([&] { return place(visit, entry); });
   if (session != nullptr) supervisor_->notice(Clock::now() + sweepPeriod());
   return session;
 }
 
-Worker* Core::place(const SessionTable::Visit& visit) {
+Worker* Core::place(const SessionTable::Visit& visit, Entry entry) {
   const std::lock_guard lock(placement_mutex_);
   const auto sessions = [this](std::size_t i) {
     return workers_[i].sessions().load(std::memory_order_relaxed);
   };
-  const auto placed = placer_->place(visit.hash(), sessions);
+  std::optional<std::size_t> placed = placer_->place(visit.hash(), sessions);
+  if (!placed && entry == Entry::Forced) placed = visit.hash() % pool_size_;
   if (!placed) return nullptr;
   Worker& worker = workers_[*placed];
   worker.sessions().fetch_add(1, std::memory_order_relaxed);
@@ -431,14 +434,18 @@ TaskStatus Core::status(std::string_view task_id) {
 
 bool Core::cancel(std::string_view task_id) {
   bool cancelled = false;
-  index_.find(task_id, [&](Job& job) { cancelled = job.worker->cancel(job); });
+  std::vector<std::stop_source> to_stop;
+  index_.find(task_id, [&](Job& job) { cancelled = job.worker->cancel(job, to_stop); });
+  tellToStop(to_stop);
   return cancelled;
 }
 
 void Core::pause(std::string_view session_id) {
   const SessionTable::Visit visit(sessions_, session_id);
   if (stopping_.load(std::memory_order_relaxed)) return;
-  if (Session* const session = sessionOf(visit)) session->worker->setPaused(*session, true);
+  // A pause must not be lost, and takes no worker's time: it is not bounded.
+  Session* const session = sessionOf(visit, Entry::Forced);
+  session->worker->setPaused(*session, true);
 }
 
 void Core::resume(std::string_view session_id) {
@@ -535,13 +542,19 @@ void Core::setQueueSize(std::size_t queue_size) {
   }
 }
 
+// Runs what the handlers have left for that case.
+void Core::tellToStop(std::vector<std::stop_source>& handlers) const {
+  const Setting<const Core*> inside(t_inside, this);
+  for (std::stop_source& handler : handlers) handler.request_stop();
+}
+
 Instant Core::attend(Instant now) {
   Instant next = never();
   std::vector<std::stop_source> to_stop;
   for (Worker* const worker : allWorkers()) {
     next = std::min(next, worker->attend(now, shared_from_this(), to_stop));
   }
-  for (std::stop_source& stop : to_stop) stop.request_stop();
+  tellToStop(to_stop);
   return std::min(next, sweepIfDue(now));
 }
 
@@ -636,7 +649,7 @@ ShutdownReport Core::end(Duration patience) {
     take(Worker::From::All);
     std::vector<std::stop_source> to_stop;
     for (Worker* const worker : workers) worker->stopRunning(to_stop);
-    for (std::stop_source& stop : to_stop) stop.request_stop();
+    tellToStop(to_stop);
     waitUntilQuiet(after(Clock::now(), config_.stop_grace), [] {});
   }
   for (const Task& task : report.not_run_tasks) report.not_run.push_back(task.id);

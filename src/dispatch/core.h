@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -91,8 +92,11 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   bool logsAccepted() const { return config_.log && config_.log_level <= LogLevel::Debug; }
   void logAccepted(const Worker& worker, std::string_view session_id,
                    std::string_view task_id) const;
-  Session* sessionOf(const SessionTable::Visit& visit);
-  Worker* place(const SessionTable::Visit& visit);
+  // How a session that is not there begins: behind those who wait for that, at once if there is room,
+  // or in any case.
+  enum class Entry : std::uint8_t { Polite, Ordinary, Forced };
+  Session* sessionOf(const SessionTable::Visit& visit, Entry entry);
+  Worker* place(const SessionTable::Visit& visit, Entry entry);
   SubmitStatus checkDependencies(const Task& task);
   bool isInLine(std::string_view task_id);
   void linkDependencies(Job& job);
@@ -103,6 +107,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   void refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks);
   static void deliver(Group& group);
 
+  void tellToStop(std::vector<std::stop_source>& handlers) const;
   Instant attend(Instant now);
   Duration sweepPeriod() const;
   Instant sweepIfDue(Instant now);

@@ -68,6 +68,21 @@ TEST_F(PauseTest, APausedTaskCanBeCancelled) {
   EXPECT_THAT(journal_.entries(), ElementsAre("a2"));
 }
 
+TEST_F(PauseTest, APauseIsNotLostWhereNoSessionHasRoom) {
+  config_.max_sessions = 1;
+  start();
+  const Latch release = occupy();
+  EXPECT_EQ(submit(noting("b1", "bob")), SubmitStatus::TooManySessions);
+  dispatcher().pause("bob");
+  EXPECT_TRUE(dispatcher().session("bob")->paused);
+  EXPECT_EQ(submit(noting("b1", "bob")), SubmitStatus::Accepted);
+  release.open();
+  resultOf("occupied");
+  EXPECT_EQ(dispatcher().status("b1"), TaskStatus::Pending);
+  dispatcher().resume("bob");
+  EXPECT_TRUE(resultOf("b1").ok());
+}
+
 TEST_F(PauseTest, PausingAndResumingTwiceIsDoingItOnce) {
   start();
   dispatcher().pause("alice");

@@ -119,7 +119,8 @@ class Worker {
   // Threads that have not ended are left to themselves.
   void abandonThreads();
 
-  bool cancel(Job& job);
+  // A handler that must be told to stop is told by the caller.
+  bool cancel(Job& job, std::vector<std::stop_source>& to_stop);
   // Whether it stands in its line, or has left it.
   bool hasPlace(const Job& job);
   // One of the tasks that `job` depends on has ended.
