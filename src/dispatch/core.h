@@ -92,8 +92,8 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   bool logsAccepted() const { return config_.log && config_.log_level <= LogLevel::Debug; }
   void logAccepted(const Worker& worker, std::string_view session_id,
                    std::string_view task_id) const;
-  // How a session that is not there begins: behind those who wait for that, at once if there is room,
-  // or in any case.
+  // How a session that is not there begins: behind those who wait for that, at once if there is
+  // room, or in any case.
   enum class Entry : std::uint8_t { Polite, Ordinary, Forced };
   Session* sessionOf(const SessionTable::Visit& visit, Entry entry);
   Worker* place(const SessionTable::Visit& visit, Entry entry);

@@ -168,16 +168,18 @@ void Worker::run(std::uint64_t number) {
 
 void Worker::sleep(Runner& runner, Lock& lock) {
   flushReleased();
+  // Spinning pays only where something usually comes in that time.
+  const Duration patience = usual_gap_ <= config_.spin ? config_.spin : Duration::zero();
   lock.unlock();
   letGo(runner.leavings);
   runner.leavings.spent.giveBack();
+  const Instant idle_from = Clock::now();
   // Not at every moment: each look takes the inbox's cache line away from those who push.
-  const Instant until = Clock::now() + config_.spin;
   bool came = false;
   do {
     for (int i = 0; i < kPausesBetweenLooks; ++i) pauseProcessor();
     came = !inbox_.isEmpty();
-  } while (!came && Clock::now() < until);
+  } while (!came && Clock::now() < idle_from + patience);
   lock.lock();
   const bool has_work =
       came || (!ready_.empty() && mayStartMore()) || !arrivals_.empty() || mayLeave();
@@ -188,6 +190,7 @@ void Worker::sleep(Runner& runner, Lock& lock) {
     lock.lock();
   }
   now_ = Clock::now();
+  idle_from_ = idle_from;
 }
 
 void Worker::letGo(Leavings& leavings) {
@@ -208,6 +211,7 @@ void Worker::drainInbox() {
   since_drain_ = 0;
   next_drain_ = now_ + kDrainAfter;
   Job* job = inbox_.takeAll();
+  if (job != nullptr && idle_from_ != Instant()) noteGap(job->submitted_at);
   while (job != nullptr) {
     Job* const next = job->link;
     if (job->attempts == 0) {
@@ -220,6 +224,13 @@ void Worker::drainInbox() {
     put(*job->line);
     job = next;
   }
+}
+
+// Until something came, not until this worker was awake: where that takes long, spinning pays most.
+void Worker::noteGap(Instant came) {
+  const Duration gap = std::clamp<Duration>(came - std::exchange(idle_from_, Instant()),
+                                            Duration::zero(), kLongGap * config_.spin);
+  usual_gap_ += (gap - usual_gap_) / kGapsRemembered;
 }
 
 Line& Worker::lineOf(Session& session, Instant submitted_at) {

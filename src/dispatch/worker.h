@@ -170,6 +170,9 @@ class Worker {
 
   static constexpr std::uint32_t kReleaseTogether = 32;
   static constexpr int kPausesBetweenLooks = 8;
+  // How soon a worker learns that it pays to spin, or does not.
+  static constexpr int kGapsRemembered = 4;
+  static constexpr int kLongGap = 8;
   // How long the inbox may wait while there is other work: so many tasks, so much time.
   static constexpr std::uint32_t kDrainEvery = 32;
   static constexpr Duration kDrainAfter = std::chrono::microseconds(50);
@@ -190,6 +193,7 @@ class Worker {
   void serve(Line& line, Runner& runner, Lock& lock);
 
   void drainInbox();
+  void noteGap(Instant came);
   Line& lineOf(Session& session, Instant submitted_at);
   // Puts a line where it belongs: among the ready ones; nowhere, while it waits; away, when empty.
   void put(Line& line);
@@ -235,7 +239,9 @@ class Worker {
   ReadyLines arrivals_;  // those whose flight wants a turn
   std::unordered_set<const Session*> paused_;
   Deadlines deadlines_;
-  Instant now_;  // as of the last look at the clock
+  Instant now_;              // as of the last look at the clock
+  Instant idle_from_;        // when it ran out of work, if nothing came since
+  Duration usual_gap_ = {};  // from then until something comes
   std::uint64_t runner_ = 0;
   bool has_thread_ = false;
   bool ending_ = false;           // leave when nothing is unfinished

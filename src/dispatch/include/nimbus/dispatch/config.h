@@ -105,9 +105,9 @@ struct DispatcherConfig {
   /// Coroutine handlers: sessions of one worker that may be in flight at once. Zero: no bound.
   std::size_t max_in_flight = 0;
 
-  /// How long a worker without work looks for more before it sleeps. Costs processor time; spares
-  /// the next task a wake-up.
-  Duration spin = std::chrono::microseconds(20);
+  /// How long a worker without work looks for more before it sleeps, if work usually comes again in
+  /// that time. Costs processor time; spares the next task a wake-up. Zero: it sleeps at once.
+  Duration spin = std::chrono::microseconds(50);
 
   /// Called for what happens, from any thread, never while a lock is held. Must not throw.
   std::function<void(const LogEvent&)> log = {};
