@@ -41,3 +41,13 @@ def test_an_example_prints_what_the_manual_says(programs, name):
     assert code == (EXAMPLES / f"{name}.cpp").read_text(), "the manual shows another program than the example"
     expected = re.search(r"```text\n(.*?)```", section, re.S)[1]
     assert run(programs / name) == expected
+
+
+def test_the_headers_read_as_a_manual(tmp_path):
+    library = ROOT / "src/dispatch"
+    settings = (library / "Doxyfile").read_text() + f"OUTPUT_DIRECTORY = {tmp_path}\n"
+    done = subprocess.run(["doxygen", "-"], input=settings, cwd=library, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "What it promises" in (tmp_path / "html/index.html").read_text()
+    assert "Waits until the session has no unfinished task" in "".join(
+        page.read_text() for page in (tmp_path / "html").glob("class*Dispatcher.html"))

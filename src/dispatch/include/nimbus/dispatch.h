@@ -1,5 +1,6 @@
 #pragma once
 /// @file
+/// @mainpage
 /// Runs tasks in the strict order of their session, on a fixed set of workers, at millions of tasks
 /// a second.
 ///
@@ -13,10 +14,9 @@
 ///
 /// What it promises
 /// ----------------
-/// - **Order.** Tasks of one session start in the order in which they were accepted, and none
-/// starts
-///   before the one before it has ended: after retries, timeouts, throws, cancellations and resizes
-///   too. If one submit returned before another began, it comes first.
+/// - **Order.** Tasks of one session start in the order in which they were accepted, each after the
+///   one before it has ended: with retries, timeouts, throws, cancellations and resizes too. If one
+///   submit returned before another began, it comes first.
 /// - **Affinity.** A session stays with one worker while it has work, and for
 ///   `session_idle_time` after. Then it is forgotten and costs nothing.
 /// - **Fairness.** A worker serves its ready sessions in turns (`quantum_tasks`, `quantum_time`): a

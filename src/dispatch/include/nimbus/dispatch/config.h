@@ -53,6 +53,7 @@ struct LogEvent {
   std::string_view detail = {};
 };
 
+/// How a dispatcher behaves. What is set here stays as it is, but for resize() and setQueueSize().
 struct DispatcherConfig {
   /// Workers. Zero: one per hardware thread.
   std::size_t pool_size = 0;

@@ -32,8 +32,10 @@ class Dispatcher {
   /// task of its own session starts when it has ended. The task lives until then.
   using AsyncHandler = std::function<Async<TaskOutcome>(const Task& task, std::stop_token stop)>;
 
+  /// Told how a task ended.
   using ResultCallback = std::function<void(const TaskResult& result)>;
 
+  /// Starts the workers.
   Dispatcher(DispatcherConfig config, Handler handler);
   Dispatcher(DispatcherConfig config, AsyncHandler handler);
 
@@ -72,13 +74,15 @@ class Dispatcher {
   /// The same, but waits for the end. Nothing if it is not known or `patience` is over.
   std::optional<TaskResult> wait(std::string_view task_id, Duration patience) const;
 
+  /// Where the task is; Unknown for one without an id, or whose result is no longer kept.
   TaskStatus status(std::string_view task_id) const;
 
   /// A task that waits never runs; a running one has its stop_token set. Either way it ends as
   /// Cancelled, whatever its handler answers. False if it has ended already or is not known.
   bool cancel(std::string_view task_id);
 
-  /// A paused session accepts tasks and starts none. What runs goes on.
+  /// A paused session accepts tasks and starts none. What runs goes on. It stays paused, and is not
+  /// forgotten, until resume() is called.
   void pause(std::string_view session_id);
   void resume(std::string_view session_id);
 
@@ -97,6 +101,8 @@ class Dispatcher {
   /// Changes DispatcherConfig::queue_size. What waits already is not turned away.
   void setQueueSize(std::size_t queue_size);
 
+  /// A picture of now. Asks each worker in turn, so numbers of different workers may be a moment
+  /// apart.
   DispatcherStats stats() const;
 
   /// Accepts nothing more, lets accepted tasks run for `shutdown_timeout`, then tells running

@@ -11,6 +11,7 @@
 
 namespace nimbus::dispatch {
 
+/// One worker. Counts begin with the dispatcher.
 struct WorkerStats {
   std::string worker_id = {};
   std::size_t session_count = 0;
@@ -26,6 +27,8 @@ struct WorkerStats {
   bool leaving = false;             ///< Taken away by resize(); ends when its sessions are idle.
 };
 
+/// The whole. `total_submitted` is at any time the sum of the other totals (without retries) and of
+/// what waits or runs.
 struct DispatcherStats {
   std::uint64_t total_submitted = 0;  ///< Accepted.
   std::uint64_t total_completed = 0;  ///< Succeeded.
@@ -38,6 +41,7 @@ struct DispatcherStats {
   std::vector<WorkerStats> workers = {};
 };
 
+/// One active session.
 struct SessionStats {
   std::string worker_id = {};
   std::size_t unfinished_tasks = 0;
