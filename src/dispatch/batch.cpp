@@ -198,6 +198,7 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
 // Takes back what prepare() did; the tasks go back to their places.
 void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
   Spent spent;
+  std::vector<std::any> none;
   for (std::size_t n = 0; n < group.jobs.size(); ++n) {
     Job& job = *group.jobs[n];
     std::any payload = std::move(job.task.payload);
@@ -207,7 +208,8 @@ void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
     task.created_at = created_at;
     task.payload = std::move(payload);
     job.link = nullptr;
-    discard(&job, spent);  // without an end: whoever finds it until then sees a task that waits
+    discard(&job, none,
+            spent);  // without an end: whoever finds it until then sees a task that waits
   }
   // Somebody may wait for one of them, and shall look again.
   { const std::lock_guard lock(ends_mutex_); }

@@ -120,7 +120,6 @@ TaskOutcome Core::runHandler(Job& job) {
 std::optional<TaskOutcome> Core::runFlight(Job& job) {
   const Setting flight(t_flight, static_cast<const Job*>(&job));
   const Setting landed(t_flight_landed, false);
-  std::optional<TaskOutcome> failed;
   if (!job.flight.handle()) {
     try {
       job.flight = async_handler_(job.task, job.stop.get_token());
@@ -129,6 +128,7 @@ std::optional<TaskOutcome> Core::runFlight(Job& job) {
     } catch (...) {
       return thrown("something that is no std::exception");
     }
+    if (!job.flight.handle()) return thrown("the handler returned an Async that is no coroutine");
     job.flight.handle().promise().job = &job;
     job.flight.handle().resume();
   } else if (const auto waiting = std::exchange(job.waiting, nullptr)) {
@@ -188,7 +188,9 @@ void Core::log(const LogEvent& event) const {
   config_.log(event);
 }
 
-void Core::discard(Job* chain, Spent& spent) {
+void Core::discard(Job* chain, std::vector<std::any>& values, Spent& spent) {
+  const Setting<const Core*> inside(t_inside, this);
+  values.clear();
   while (chain != nullptr) {
     Job& job = *std::exchange(chain, chain->link);
     if (job.is_named) {
@@ -288,9 +290,13 @@ SubmitStatus Core::accept(Task& task, Full& full, bool polite, const Worker** ac
     full = {&worker.room(), visit.hash()};
     return refuse(SubmitStatus::QueueFull);
   }
-  if ((polite && worker.room().isAwaited(visit.hash())) || !worker.reserve(1)) {
+  // Whoever waits already, for the session or for the worker, comes first.
+  std::optional<std::uint64_t> line =
+      polite ? worker.room().lineBefore(visit.hash()) : std::nullopt;
+  if (!line && !worker.reserve(1)) line = Room::kForTheWorker;
+  if (line) {
     worker.turnAway(*session, 1);
-    full = {&worker.room(), Room::kForTheWorker};
+    full = {&worker.room(), *line};
     return refuse(SubmitStatus::QueueFull);
   }
   job->session = session;
@@ -338,7 +344,7 @@ void Core::stamp(Job& job, Instant now) const {
 // Null: no worker has room for another session, or others wait for that.
 Session* Core::sessionOf(const SessionTable::Visit& visit, Entry entry) {
   if (Session* const session = visit.find()) return session;
-  if (entry == Entry::Polite && session_room_.isAwaited()) return nullptr;
+  if (entry == Entry::Polite && session_room_.isAwaited()) return visit.findSurely();
   Session* const session = visit.obtain([&] { return place(visit, entry); });
   if (session != nullptr) supervisor_->notice(Clock::now() + sweepPeriod());
   return session;
@@ -538,7 +544,7 @@ void Core::setQueueSize(std::size_t queue_size) {
   }
   for (Worker* const worker : allWorkers()) {
     worker->queue_size.store(queue_size, std::memory_order_relaxed);
-    if (worker->room().isAwaited()) worker->room().made();
+    worker->room().made();
   }
 }
 
@@ -579,8 +585,7 @@ Instant Core::sweepIfDue(Instant now) {
 }
 
 void Core::sweep(Instant now) {
-  const std::size_t before = sessions_.size();
-  sessions_.sweep(
+  const std::size_t forgotten = sessions_.sweep(
       [&](const Session& session) {
         return session.worker->isLeaving() || idle_time_.isOver(session, now);
       },
@@ -590,7 +595,7 @@ void Core::sweep(Instant now) {
         for (const Session* const session : retiring) theirs.insert(session->worker);
         for (Worker* const worker : theirs) worker->keepNeeded(retiring);
       });
-  if (sessions_.size() < before && session_room_.isAwaited()) session_room_.made();
+  if (forgotten != 0) session_room_.made();
   for (Worker* const worker : allWorkers()) worker->reconsider();
 }
 

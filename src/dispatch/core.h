@@ -13,6 +13,7 @@
 
 #include <nimbus/dispatch/dispatcher.h>
 
+#include <any>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -74,7 +75,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   std::optional<TaskOutcome> call(Job& job) override;
   bool listens() const override { return listens_.load(std::memory_order_relaxed); }
   void concluded(Job& job, bool awaited) override;
-  void discard(Job* chain, Spent& spent) override;
+  void discard(Job* chain, std::vector<std::any>& values, Spent& spent) override;
   void deadlineAdded(Instant at) override { supervisor_->notice(at); }
   void emptied() override;
   void log(const LogEvent& event) const override;

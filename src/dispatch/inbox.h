@@ -1,7 +1,8 @@
 #pragma once
-// What is on its way to a worker. Many threads push, each with one exchange of a pointer; the
-// worker takes all that is there at once. Sleeping is a value of the same word, so that whoever
-// pushes first on a sleeping worker knows that it must wake it, and nobody else tries.
+// What is on its way to a worker. Many threads push, each with one exchange of a pointer (again, if
+// another was quicker); the worker takes all that is there at once. Sleeping is a value of the same
+// word, so that whoever pushes first on a sleeping worker knows that it must wake it, and nobody
+// else tries.
 
 #include "dispatch/job.h"
 
@@ -30,7 +31,6 @@ class Inbox {
     Job* oldest = nullptr;
     while (newest != nullptr) {
       Job* const next = newest->link;
-      __builtin_prefetch(newest->session, 1);
       newest->link = oldest;
       oldest = newest;
       newest = next;

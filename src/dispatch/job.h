@@ -98,7 +98,7 @@ struct alignas(kCacheLine) Job {
     std::construct_at(&task, std::move(submitted));
   }
 
-  static bool isLong(const std::string& text) { return text.capacity() >= sizeof(std::string); }
+  static bool isLong(const std::string& text) { return text.capacity() > std::string().capacity(); }
 
   Phase phase() const {
     return static_cast<Phase>(mark.load(std::memory_order_acquire) & kPhaseMask);
@@ -134,7 +134,12 @@ struct alignas(kCacheLine) Job {
   // Ready for another task. Destroys what this one and its handler left. A task that holds nothing
   // is not touched: its cache lines are the submitter's, who will write them again.
   void reset() {
-    if (holds_memory) task = Task();
+    if (holds_memory) {
+      // Not by assignment: a string that is assigned to keeps its memory.
+      std::destroy_at(&task);
+      std::construct_at(&task);
+      holds_memory = false;
+    }
     mark.store(0, std::memory_order_relaxed);
     blocked_on.store(0, std::memory_order_relaxed);
     attempts = 0;

@@ -220,6 +220,57 @@ TEST_F(MemoryTest, ATaskCostsAtMostOneAllocation) {
   plain.shutdown();
 }
 
+TEST_F(MemoryTest, NamesOfAnyLengthAreGivenBack) {
+#ifdef NIMBUS_COUNTS_NOTHING
+  GTEST_SKIP() << "nothing is counted here";
+#endif
+  config_.max_results = 10;
+  Dispatcher plain(config_, [](const Task&, const std::stop_token&) { return TaskOutcome::ok(); });
+  const auto submitAll = [&](int round) {
+    for (int i = 0; i < 1000; ++i) {
+      for (const std::size_t length : {16U, 20U, 36U, 100U}) {
+        Task task;
+        task.session_id = std::string(length, 's');
+        if (i % 2 == 0) {
+          task.id = std::to_string(round) + "-" + std::to_string(i) + std::string(length, 'i');
+        }
+        ASSERT_EQ(plain.submit(std::move(task)), SubmitStatus::Accepted);
+        ASSERT_TRUE(plain.drain(std::string(length, 's'), kLong));
+      }
+    }
+  };
+  submitAll(1);
+  const std::size_t before = g_bytes;
+  submitAll(2);
+  submitAll(3);
+  EXPECT_LE(g_bytes, before + 10'000);  // 8,000 tasks; some of the last ones are still on their way
+  plain.shutdown();
+}
+
+// What a handler answers after its time is up is of no use to anybody, but it too may do anything.
+TEST_F(MemoryTest, WhatIsAnsweredInVainIsDestroyedWithoutALockToo) {
+  config_.task_timeout = std::chrono::milliseconds(1);
+  config_.stop_grace = std::chrono::milliseconds(1);
+  config_.retry = {.max_attempts = 2, .backoff = Duration::zero()};
+  start();
+  static std::atomic<int> destroyed;
+  destroyed = 0;
+  struct Caller {
+    Dispatcher* dispatcher;
+    ~Caller() {
+      dispatcher->stats();
+      ++destroyed;
+    }
+  };
+  submit(makeTask("a", "alice", [this](const Task&, const std::stop_token& stop) {
+    waitForStop(stop);
+    return TaskOutcome::ok(std::make_shared<Caller>(&dispatcher()));
+  }));
+  EXPECT_EQ(errorOf("a"), TaskError::Code::TimedOut);
+  ASSERT_TRUE(dispatcher().drain("alice", kLong));
+  EXPECT_TRUE(eventually([] { return destroyed == 2; }));
+}
+
 // What a task takes with it may do anything when it goes: no lock is held then.
 TEST_F(MemoryTest, WhatIsDestroyedWithATaskMayCallTheDispatcher) {
   config_.max_results = 1;

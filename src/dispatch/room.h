@@ -11,13 +11,21 @@
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <optional>
 
 namespace nimbus::dispatch {
 
 class Room {
  public:
-  // Whether anybody waits. Who has made room looks here, and calls made() if so.
-  bool isAwaited() const { return waiting_.load(std::memory_order_relaxed) != 0; }
+  // Whether anybody waits. Who has made room looks here, and calls made() if so. The fence: whoever
+  // begins to wait is seen here, or sees the room (waitInLine() has the other one).
+  bool isAwaited() const {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return waiting_.load(std::memory_order_relaxed) != 0;
+  }
+
+  // A hint: somebody who begins to wait at this moment may be missed.
+  bool seemsAwaited() const { return waiting_.load(std::memory_order_relaxed) != 0; }
 
   std::size_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
@@ -29,13 +37,14 @@ class Room {
     changed_.notify_all();
   }
 
-  // Whether somebody waits for the worker, or for this session: whoever comes goes behind them.
-  bool isAwaited(std::uint64_t session) {
-    if (!isAwaited()) return false;
+  // The line in which somebody waits already whom a submit to this session must not overtake.
+  std::optional<std::uint64_t> lineBefore(std::uint64_t session) {
+    if (!seemsAwaited()) return std::nullopt;
     const std::lock_guard lock(mutex_);
-    return std::any_of(places_.begin(), places_.end(), [&](const Place& place) {
-      return place.line == kForTheWorker || place.line == session;
-    });
+    for (const Place& place : places_) {
+      if (place.line == kForTheWorker || place.line == session) return place.line;
+    }
+    return std::nullopt;
   }
 
   // The line of those who wait for the worker; others are named by the hash of their session.
@@ -49,6 +58,7 @@ class Room {
     std::unique_lock lock(mutex_);
     const auto me = places_.insert(places_.end(), Place{line});
     waiting_.store(places_.size(), std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     const auto isFirst = [&] {
       return std::find_if(places_.begin(), me,
                           [&](const Place& place) { return place.line == line; }) == me;

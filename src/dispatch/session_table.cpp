@@ -155,8 +155,10 @@ void SessionTable::freeUnseen(Stripe& stripe) {
 
 // First mark, then look for visits: one that began before is seen here, or has handed over all that
 // it had; one that begins later sees the mark, and waits for the lock.
-void SessionTable::sweep(const std::function<bool(const Session&)>& is_due,
-                         const std::function<void(const std::vector<Session*>&)>& keep_needed) {
+std::size_t SessionTable::sweep(
+    const std::function<bool(const Session&)>& is_due,
+    const std::function<void(const std::vector<Session*>&)>& keep_needed) {
+  std::size_t forgotten = 0;
   const auto mark = [](Session* session, bool retiring) {
     session->retiring.store(retiring, std::memory_order_relaxed);
   };
@@ -177,6 +179,7 @@ void SessionTable::sweep(const std::function<bool(const Session&)>& is_due,
         if (!session->retiring.load(std::memory_order_relaxed)) continue;
         if (is_due(*session)) {
           forget(stripe, *session);
+          ++forgotten;
         } else {
           relocate(stripe, *session);
         }
@@ -185,6 +188,7 @@ void SessionTable::sweep(const std::function<bool(const Session&)>& is_due,
     }
     freeUnseen(stripe);
   }
+  return forgotten;
 }
 
 void SessionTable::waitForVisits() {

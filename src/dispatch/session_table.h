@@ -66,9 +66,9 @@ class SessionTable {
 
   // Forgets sessions. `is_due` proposes them. When it is certain that nobody is about to hand one
   // of them a task, `keep_needed` takes the mark (Session::retiring) from those that have tasks or
-  // must stay for another reason.
-  void sweep(const std::function<bool(const Session&)>& is_due,
-             const std::function<void(const std::vector<Session*>&)>& keep_needed);
+  // must stay for another reason. Says how many were forgotten.
+  std::size_t sweep(const std::function<bool(const Session&)>& is_due,
+                    const std::function<void(const std::vector<Session*>&)>& keep_needed);
 
   // Waits until every visit that had begun before has ended.
   void waitForVisits();

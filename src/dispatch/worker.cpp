@@ -146,6 +146,13 @@ void Worker::run(std::uint64_t number) {
   Lock lock(mutex_);
   now_ = Clock::now();
   while (isRunner(runner)) {
+    if (runner.leavings.heavy) {  // not on any task's time
+      lock.unlock();
+      letGo(runner.leavings);
+      lock.lock();
+      now_ = Clock::now();
+      continue;
+    }
     if (since_drain_ >= kDrainEvery || now_ >= next_drain_) drainInbox();
     Line* line = nextLine();
     if (line == nullptr) {
@@ -194,15 +201,15 @@ void Worker::sleep(Runner& runner, Lock& lock) {
 }
 
 void Worker::letGo(Leavings& leavings) {
-  if (leavings.jobs != nullptr) {
-    host_.discard(std::exchange(leavings.jobs, nullptr), leavings.spent);
-  }
-  leavings.payloads.clear();
+  if (leavings.jobs == nullptr && leavings.values.empty()) return;
+  leavings.heavy = false;
+  host_.discard(std::exchange(leavings.jobs, nullptr), leavings.values, leavings.spent);
 }
 
 void Worker::discardNow(Job* finished) {
-  Spent spent;
-  if (finished != nullptr) host_.discard(finished, spent);
+  Leavings leavings;
+  leavings.jobs = finished;
+  letGo(leavings);
 }
 
 // ---- Turns
@@ -211,7 +218,9 @@ void Worker::drainInbox() {
   since_drain_ = 0;
   next_drain_ = now_ + kDrainAfter;
   Job* job = inbox_.takeAll();
-  if (job != nullptr && idle_from_ != Instant()) noteGap(job->submitted_at);
+  if (job != nullptr && job->attempts == 0 && idle_from_ != Instant()) {
+    noteGap(job->submitted_at);
+  }
   while (job != nullptr) {
     Job* const next = job->link;
     if (job->attempts == 0) {
@@ -312,7 +321,7 @@ bool Worker::advance(Job& job, Runner& runner, Lock& lock) {
   job.arrived = false;
   in_hand_ = &job;
   lock.unlock();
-  letGo(runner.leavings);
+  if (!runner.leavings.heavy) letGo(runner.leavings);
   std::optional<TaskOutcome> outcome = host_.call(job);
   const Instant now = Clock::now();
   lock.lock();
@@ -328,7 +337,7 @@ bool Worker::advance(Job& job, Runner& runner, Lock& lock) {
 void Worker::start(Job& job) {
   if (job.attempts++ == 0) {
     ++released_;
-    if (released_ >= kReleaseTogether || room_.isAwaited()) flushReleased();
+    if (released_ >= kReleaseTogether || room_.seemsAwaited()) flushReleased();
   }
   job.enter(Phase::Queued, Phase::Running);
   job.started_at = now_;
@@ -364,15 +373,19 @@ bool Worker::settle(Job& job, TaskOutcome outcome, Runner& runner, Lock& lock) {
   if (std::exchange(job.stuck, false)) --stuck_;
 
   if (job.concluding) {
+    runner.leavings.add(std::move(outcome.value()));
     job.returned = true;
     line.busy = false;
     return false;
   }
-  if (!job.concluded) {
+  if (job.concluded) {
+    runner.leavings.add(std::move(outcome.value()));
+  } else {
     job.duration = now_ - job.started_at;
     const bool stopped = job.stop_cause != StopCause::None;
     Phase phase = Phase::Done;
     if (stopped || !outcome.isOk()) {
+      runner.leavings.add(std::move(outcome.value()));
       if ((stopped || outcome.mayBeRetried()) && hasAttemptLeft(job)) {
         line.busy = false;
         retryLater(job);
@@ -445,29 +458,31 @@ void Worker::publish(Job& job, Phase phase, Lock& lock) {
   lock.unlock();
   host_.concluded(job, awaited);
   lock.lock();
+  now_ = Clock::now();  // callbacks take their time
 }
 
 // The job has left its line.
 void Worker::release(Job& job, Leavings& leavings) {
-  if (config_.session_queue_size != 0) job.session->leave(1);
+  if (config_.session_queue_size != 0) {
+    job.session->leave(1);
+    if (room_.isAwaited()) room_.made();
+  }
   keepResult(job, leavings);
   if (--unfinished_ == 0) {
     host_.emptied();
     if (ending_) rouse();  // the runner may be asleep, if this is another thread
   }
   if (waiting_for_end_ != 0) ended_.notify_all();
-  if (room_.isAwaited()) room_.made();
 }
 
 void Worker::keepResult(Job& job, Leavings& leavings) {
   job.link = nullptr;
   if (!job.is_named || config_.max_results == 0) {
+    leavings.heavy |= job.holds_memory || job.value.has_value();
     job.link = std::exchange(leavings.jobs, &job);
     return;
   }
-  if (job.task.payload.has_value()) {
-    leavings.payloads.push_back(std::exchange(job.task.payload, {}));
-  }
+  leavings.add(std::move(job.task.payload));
   if (newest_result_ == nullptr) {
     oldest_result_ = &job;
     host_.deadlineAdded(after(now_, config_.result_retention));
@@ -477,6 +492,7 @@ void Worker::keepResult(Job& job, Leavings& leavings) {
   newest_result_ = &job;
   ++results_;
   dropOldResults(now_, leavings.jobs);
+  leavings.heavy |= leavings.jobs != nullptr;
 }
 
 void Worker::dropOldResults(Instant now, Job*& finished) {

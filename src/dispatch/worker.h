@@ -51,8 +51,8 @@ class WorkerHost {
   virtual void concluded(Job& job, bool awaited) = 0;
 
   // These have ended and left their lines, and their results are not kept any longer. What can be
-  // used again is added to `spent`.
-  virtual void discard(Job* chain, Spent& spent) = 0;
+  // used again is added to `spent`. The values go too.
+  virtual void discard(Job* chain, std::vector<std::any>& values, Spent& spent) = 0;
 
   // Somebody must look at this worker (attend()) at `at`. Under the mutex.
   virtual void deadlineAdded(Instant at) = 0;
@@ -156,8 +156,16 @@ class Worker {
   // What somebody has finished with, and lets go when no lock is held.
   struct Leavings {
     Job* jobs = nullptr;
-    std::vector<std::any> payloads;  // of jobs whose results are kept
+    std::vector<std::any> values;
+    bool heavy = false;  // something of the user's: destroying it may take any time
     Spent spent;
+
+    void add(std::any&& value) {
+      if (!value.has_value()) return;
+      values.push_back(std::move(value));
+      value.reset();
+      heavy = true;
+    }
   };
   struct Runner {
     std::uint64_t number = 0;
@@ -192,6 +200,8 @@ class Worker {
   Line* nextLine();
   void serve(Line& line, Runner& runner, Lock& lock);
 
+  // Whoever holds the mutex may do it. A runner that is awake looks at the lines before it sleeps,
+  // and while it sleeps there is nothing in the inbox.
   void drainInbox();
   void noteGap(Instant came);
   Line& lineOf(Session& session, Instant submitted_at);

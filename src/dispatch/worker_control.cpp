@@ -53,7 +53,6 @@ bool Worker::cancel(Job& job, std::vector<std::stop_source>& to_stop) {
 bool Worker::hasPlace(const Job& job) {
   const Lock lock(mutex_);
   drainInbox();
-  rouse();
   return isFinal(job.phase()) || job.line != nullptr;
 }
 
@@ -88,7 +87,6 @@ bool Worker::isPaused(const Session& session) {
 std::size_t Worker::unfinishedOf(const Session& session) {
   const Lock lock(mutex_);
   drainInbox();
-  rouse();
   const Line* const line = lines_.find(session);
   return line != nullptr ? line->size : 0;
 }
@@ -97,7 +95,6 @@ bool Worker::waitForEnd(const Session& session, Instant until,
                         const std::function<void()>& looked) {
   Lock lock(mutex_);
   drainInbox();
-  rouse();
   const Line* const line = lines_.find(session);
   const bool done = line == nullptr || line->head == nullptr;
   looked();
@@ -111,7 +108,6 @@ bool Worker::waitForEnd(const Session& session, Instant until,
 void Worker::keepNeeded(const std::vector<Session*>& retiring) {
   const Lock lock(mutex_);
   drainInbox();
-  rouse();
   for (Session* const session : retiring) {
     if (session->worker != this) continue;
     if (lines_.find(*session) == nullptr && !paused_.contains(session)) continue;
@@ -218,7 +214,6 @@ void Worker::stopRunning(std::vector<std::stop_source>& to_stop) {
 bool Worker::hasUnfinished() {
   const Lock lock(mutex_);
   drainInbox();
-  rouse();
   return unfinished_ != 0;
 }
 
@@ -230,7 +225,6 @@ void Worker::namesOfRunning(std::vector<std::string>& names) {
 WorkerStats Worker::stats(WorkerTotals& totals) {
   const Lock lock(mutex_);
   drainInbox();
-  rouse();
   const Instant now = Clock::now();
   WorkerStats stats;
   stats.worker_id = id_;

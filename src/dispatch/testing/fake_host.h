@@ -16,7 +16,7 @@ class FakeHost final : public WorkerHost {
   std::optional<TaskOutcome> call(Job&) override { return TaskOutcome::ok(); }
   bool listens() const override { return false; }
   void concluded(Job&, bool) override {}
-  void discard(Job*, Spent&) override {}
+  void discard(Job*, std::vector<std::any>&, Spent&) override {}
   void deadlineAdded(Instant) override {}
   void emptied() override {}
   void log(const LogEvent&) const override {}
