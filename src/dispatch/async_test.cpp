@@ -361,5 +361,11 @@ TEST(AsyncValueTest, AnAsyncCanBeMovedAndDropped) {
   EXPECT_TRUE(first.handle());
 }
 
+TEST_F(AsyncTest, AHandlerThatReturnsNoCoroutineHasFailed) {
+  startAsync([](const Task&, const std::stop_token&) { return Async<TaskOutcome>(); });
+  submit(makeTask("a1", "alice", {}));
+  EXPECT_EQ(errorOf("a1"), TaskError::Code::Threw);
+}
+
 }  // namespace
 }  // namespace nimbus::dispatch

@@ -22,6 +22,7 @@ struct Core::Group {
   SessionTable::Visit visit;
   std::vector<std::size_t> tasks;  // by their place in the batch
   std::vector<Job*> jobs;          // in the same order; empty if the session was refused
+  std::vector<Job*> refused;       // to be discarded when no lock is held
   Session* session = nullptr;
   SubmitStatus status = SubmitStatus::Accepted;
 };
@@ -122,10 +123,11 @@ std::vector<SubmitStatus> Core::submitBatch(std::vector<Task>& tasks) {
   // Who depends on a refused task is refused, and so is who depends on that one.
   std::unordered_set<const Job*> of_batch;
   for (const Group& group : groups) of_batch.insert(group.jobs.begin(), group.jobs.end());
+  Ended ended;
   const auto isMissing = [&](const std::string& id) {
     bool of_this = false;
     index_.find(id, [&](const Job& job) { of_this = of_batch.contains(&job); });
-    return !of_this && !isInLine(id);
+    return !of_this && !isKnown(id, ended);
   };
   const auto lacksOne = [&](const Job* job) {
     return std::any_of(job->task.depends_on.begin(), job->task.depends_on.end(), isMissing);
@@ -140,7 +142,7 @@ std::vector<SubmitStatus> Core::submitBatch(std::vector<Task>& tasks) {
   }
 
   for (Group& group : groups) {
-    for (Job* const job : group.jobs) linkDependencies(*job);
+    for (Job* const job : group.jobs) linkDependencies(*job, ended);
   }
   std::vector<SubmitStatus> statuses(tasks.size());
   for (Group& group : groups) {
@@ -153,6 +155,7 @@ std::vector<SubmitStatus> Core::submitBatch(std::vector<Task>& tasks) {
     deliver(group);
   }
   lock.unlock();
+  discardRefused(groups);
   for (const Accepted& one : to_log) logAccepted(*one.worker, one.session_id, one.task_id);
   return statuses;
 }
@@ -197,8 +200,6 @@ void Core::prepare(Group& group, std::vector<Task>& tasks) {
 
 // Takes back what prepare() did; the tasks go back to their places.
 void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
-  Spent spent;
-  std::vector<std::any> none;
   for (std::size_t n = 0; n < group.jobs.size(); ++n) {
     Job& job = *group.jobs[n];
     std::any payload = std::move(job.task.payload);
@@ -207,18 +208,31 @@ void Core::refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks) {
     task = Task(job.task);  // a copy: somebody may be looking the job up
     task.created_at = created_at;
     task.payload = std::move(payload);
-    job.link = nullptr;
-    discard(&job, none,
-            spent);  // without an end: whoever finds it until then sees a task that waits
   }
-  // Somebody may wait for one of them, and shall look again.
-  { const std::lock_guard lock(ends_mutex_); }
-  ends_.notify_all();
   const auto count = static_cast<std::uint32_t>(group.tasks.size());
   group.session->worker->giveBack(count);
   group.session->worker->turnAway(*group.session, count);
-  group.jobs.clear();
+  group.refused = std::exchange(group.jobs, {});
   group.status = status;
+}
+
+// Without an end: whoever finds one until then sees a task that waits. Others that were waiting to
+// be let go of may go with them, and their destructors may call the dispatcher.
+void Core::discardRefused(std::deque<Group>& groups) {
+  Spent spent;
+  std::vector<std::any> none;
+  bool any = false;
+  for (Group& group : groups) {
+    for (Job* const job : group.refused) {
+      job->link = nullptr;
+      discard(job, none, spent);
+      any = true;
+    }
+  }
+  if (!any) return;
+  // Somebody may wait for one of them, and shall look again.
+  { const std::lock_guard lock(ends_mutex_); }
+  ends_.notify_all();
 }
 
 void Core::deliver(Group& group) {

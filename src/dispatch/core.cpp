@@ -154,28 +154,34 @@ void Core::concluded(Job& job, bool awaited) {
   const Callbacks& callbacks = *callbacks_.load(std::memory_order_acquire);
   if (!callbacks.result && !callbacks.error) return;
   if (job.phase() == Phase::NotRun) return;  // handed back, not ended
-  const TaskResult result = job.result();
-  if (callbacks.result) report(callbacks.result, result);
-  if (callbacks.error && !result.ok()) report(callbacks.error, result);
+  report(job, [&] {
+    const TaskResult result = job.result();  // copies the user's value, which may throw
+    if (callbacks.result) report(job, [&] { callbacks.result(result); });
+    if (callbacks.error && !result.ok()) report(job, [&] { callbacks.error(result); });
+  });
 }
 
-void Core::report(const Dispatcher::ResultCallback& callback, const TaskResult& result) const {
-  const TaskOutcome outcome = catching([&] {
-    callback(result);
+template <typename Tell>
+void Core::report(const Job& job, Tell&& tell) const {
+  TaskOutcome outcome = catching([&] {
+    tell();
     return TaskOutcome::ok();
   });
   if (outcome.isOk()) return;
   log({.level = LogLevel::Warning,
        .what = "callback threw",
-       .session_id = result.session_id,
-       .task_id = result.task_id,
-       .detail = TaskOutcome(outcome).error()->message});
+       .session_id = job.task.session_id,
+       .task_id = job.task.id,
+       .detail = outcome.error()->message});
 }
 
 void Core::logEnd(const Job& job) const {
-  const bool failed = job.phase() == Phase::Failed;
-  log({.level = failed ? LogLevel::Warning : LogLevel::Debug,
-       .what = failed ? "task failed" : "task done",
+  const Phase phase = job.phase();
+  log({.level = phase == Phase::Failed ? LogLevel::Warning : LogLevel::Debug,
+       .what = phase == Phase::Failed      ? "task failed"
+               : phase == Phase::Cancelled ? "task cancelled"
+               : phase == Phase::NotRun    ? "task not run"
+                                           : "task done",
        .worker_id = job.worker->id(),
        .session_id = job.task.session_id,
        .task_id = job.task.id,
@@ -252,21 +258,24 @@ SubmitStatus Core::submit(Task& task, std::optional<Duration> patience) {
 }
 
 SubmitStatus Core::acceptInOrder(Task& task, Full& full, bool polite) {
-  if (task.depends_on.empty()) return accept(task, full, polite);
+  if (task.depends_on.empty()) return accept(task, full, polite, {});
   Task names;  // for the log, which is written when no lock is held
   if (logsAccepted()) names = {.id = task.id, .session_id = task.session_id};
   const Worker* worker = nullptr;
   SubmitStatus status = SubmitStatus::Accepted;
   {
     const auto lock = dependencies_.lock();
-    status = checkDependencies(task);
-    if (status == SubmitStatus::Accepted) status = accept(task, full, polite, &worker);
+    Ended ended;
+    status = checkDependencies(task, ended);
+    if (status == SubmitStatus::Accepted) status = accept(task, full, polite, {&ended, &worker});
   }
   if (worker != nullptr) logAccepted(*worker, names.session_id, names.id);
   return status;
 }
 
-SubmitStatus Core::accept(Task& task, Full& full, bool polite, const Worker** accepted_by) {
+SubmitStatus Core::accept(Task& task, Full& full, bool polite, InOrder in_order) {
+  // Looked at twice: a shutdown waits for visits, and must not wait for more and more of them.
+  if (stopping_.load(std::memory_order_relaxed)) return SubmitStatus::Stopped;
   SessionTable::Visit visit(sessions_, task.session_id);
   if (stopping_.load(std::memory_order_relaxed)) return SubmitStatus::Stopped;
   // Made before it is known whether it is accepted: the memory of the session is on its way.
@@ -307,9 +316,9 @@ SubmitStatus Core::accept(Task& task, Full& full, bool polite, const Worker** ac
     return refuse(SubmitStatus::DuplicateId);
   }
   idle_time_.noteUse(*session, now);
-  if (job->has_dependencies) linkDependencies(*job);
-  if (accepted_by != nullptr) {
-    *accepted_by = &worker;
+  if (in_order.ended != nullptr) {
+    linkDependencies(*job, *in_order.ended);
+    *in_order.accepted_by = &worker;
   } else if (logsAccepted()) {
     logAccepted(worker, job->task.session_id, job->task.id);
   }
@@ -334,11 +343,19 @@ void Core::takeBack(Task& task, Job& job) {
   JobShelf::giveBackOne(job);
 }
 
-void Core::stamp(Job& job, Instant now) const {
+void Core::stamp(Job& job, Instant now) {
   job.submitted_at = now;
   if (job.task.created_at != std::chrono::system_clock::time_point()) return;
-  job.task.created_at =
-      wall_start_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(now - start_);
+  // One clock is read for every task; how far the other is from it is looked up now and then.
+  thread_local Instant looked_at;
+  thread_local std::chrono::nanoseconds distance;
+  if (now - looked_at > std::chrono::seconds(1) || looked_at == Instant()) {
+    distance = std::chrono::system_clock::now().time_since_epoch() - now.time_since_epoch();
+    looked_at = now;
+  }
+  job.task.created_at = std::chrono::system_clock::time_point(
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(now.time_since_epoch() +
+                                                                      distance));
 }
 
 // Null: no worker has room for another session, or others wait for that.
@@ -363,26 +380,35 @@ Worker* Core::place(const SessionTable::Visit& visit, Entry entry) {
   return &worker;
 }
 
-SubmitStatus Core::checkDependencies(const Task& task) {
+SubmitStatus Core::checkDependencies(const Task& task, Ended& ended) {
   for (const std::string& id : task.depends_on) {
     if (id == task.id) return SubmitStatus::DependencyCycle;
-    if (!isInLine(id)) return SubmitStatus::UnknownDependency;
+    if (!isKnown(id, ended)) return SubmitStatus::UnknownDependency;
   }
   return SubmitStatus::Accepted;
 }
 
+// With the lock of the dependencies. One that has not ended is found again while that is held: its
+// end is told before it is forgotten, and telling it takes the lock. How one ended is written down.
+//
 // A task whose submit has not returned is in the index, but has no place in its line yet: whoever
 // is accepted now may come before it. To depend on it could close a cycle through that line.
-bool Core::isInLine(std::string_view task_id) {
-  bool placed = false;
-  index_.find(task_id, [&](Job& job) { placed = job.worker->hasPlace(job); });
-  return placed;
+bool Core::isKnown(const std::string& task_id, Ended& ended) {
+  bool known = false;
+  index_.find(task_id, [&](Job& job) {
+    known = job.worker->hasPlace(job);
+    if (known && !job.await()) ended[task_id] = job.phase() == Phase::Done;
+  });
+  return known;
 }
 
-void Core::linkDependencies(Job& job) {
+void Core::linkDependencies(Job& job, const Ended& ended) {
   for (const std::string& id : job.task.depends_on) {
-    const bool found = index_.find(id, [&](Job& other) { dependencies_.add(job, other); });
-    if (!found) job.dependency_failed = true;  // forgotten a moment ago
+    if (const auto found = ended.find(id); found != ended.end()) {
+      if (!found->second) job.dependency_failed = true;
+    } else {
+      index_.find(id, [&](Job& other) { dependencies_.add(job, other); });
+    }
   }
 }
 
@@ -516,17 +542,13 @@ void Core::resize(std::size_t pool_size) {
     while (workers_.size() < wanted) {
       workers_.emplace_back(*this, workers_.size()).queue_size.store(queue_size_);
     }
+    // First those who come: if there is no thread for one of them, nobody was told yet.
+    for (std::size_t i = 0; i < wanted; ++i) workers_[i].enlist(shared_from_this());
     std::vector<unsigned> weights(wanted, 1);
     std::copy_n(config_.weights.begin(), std::min(wanted, config_.weights.size()), weights.begin());
     placer_ = std::make_unique<Placer>(config_.placement, std::move(weights), config_.max_sessions);
     pool_size_ = wanted;
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-      if (i < wanted) {
-        workers_[i].enlist(shared_from_this());
-      } else {
-        workers_[i].dismiss();
-      }
-    }
+    for (std::size_t i = wanted; i < workers_.size(); ++i) workers_[i].dismiss();
   }
   if (session_room_.isAwaited()) session_room_.made();
   {
@@ -576,10 +598,12 @@ Instant Core::sweepIfDue(Instant now) {
   if (now >= next_sweep_) {
     sweep(now);
     const Instant done = Clock::now();
-    // While a worker waits for its sessions to end there is some hurry, but a sweep may not take
+    // While a worker waits for its sessions to end there is some hurry, but sweeps may not take
     // more than a twentieth of a processor.
-    const Duration soon = std::max<Duration>(std::chrono::milliseconds(2), 20 * (done - now));
-    next_sweep_ = done + (anyoneLeaves() ? std::min(soon, sweepPeriod()) : sweepPeriod());
+    const Duration period = anyoneLeaves()
+                                ? std::min<Duration>(std::chrono::milliseconds(2), sweepPeriod())
+                                : sweepPeriod();
+    next_sweep_ = done + std::max(period, 20 * (done - now));
   }
   return sessions_.size() == 0 ? never() : next_sweep_;
 }

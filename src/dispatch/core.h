@@ -1,8 +1,10 @@
 #pragma once
 // The dispatcher behind its public face: brings sessions, workers and the index of tasks together.
 //
-// Locks, in the order in which they may be taken: dependencies, a stripe of the session table,
-// placement, a worker, a stripe of the index. A submit to a session that is there takes none.
+// Locks, in the order in which they may be taken: shutdown, dependencies, the sweep, a stripe of
+// the session table, placement, a worker, a stripe of the index. The others (the supervisor's, a
+// room's, the session store's, and those of who waits for ends or for quiet) are held for a moment,
+// and nothing is locked under them. A submit to a session that is there takes none.
 
 #include "dispatch/dependencies.h"
 #include "dispatch/job_index.h"
@@ -21,7 +23,9 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace nimbus::dispatch {
@@ -83,12 +87,20 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   TaskOutcome runHandler(Job& job);
   std::optional<TaskOutcome> runFlight(Job& job);
   void setCallbacks(const std::function<void(Callbacks&)>& change);
-  void report(const Dispatcher::ResultCallback& callback, const TaskResult& result) const;
+  // Calls `tell`; what that throws is logged.
+  template <typename Tell>
+  void report(const Job& job, Tell&& tell) const;
   void logEnd(const Job& job) const;
 
+  // Dependencies that had ended when they were looked at, and whether they succeeded.
+  using Ended = std::unordered_map<std::string, bool>;
+  // For tasks with dependencies, whose lock is held. `accepted_by` is set on success, for the log.
+  struct InOrder {
+    const Ended* ended = nullptr;
+    const Worker** accepted_by = nullptr;
+  };
   // `full`: what to wait for.
-  // `accepted_by`: set on success, for a caller that logs it.
-  SubmitStatus accept(Task& task, Full& full, bool polite, const Worker** accepted_by = nullptr);
+  SubmitStatus accept(Task& task, Full& full, bool polite, InOrder in_order);
   SubmitStatus acceptInOrder(Task& task, Full& full, bool polite);
   bool logsAccepted() const { return config_.log && config_.log_level <= LogLevel::Debug; }
   void logAccepted(const Worker& worker, std::string_view session_id,
@@ -98,14 +110,15 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   enum class Entry : std::uint8_t { Polite, Ordinary, Forced };
   Session* sessionOf(const SessionTable::Visit& visit, Entry entry);
   Worker* place(const SessionTable::Visit& visit, Entry entry);
-  SubmitStatus checkDependencies(const Task& task);
-  bool isInLine(std::string_view task_id);
-  void linkDependencies(Job& job);
+  SubmitStatus checkDependencies(const Task& task, Ended& ended);
+  bool isKnown(const std::string& task_id, Ended& ended);
+  void linkDependencies(Job& job, const Ended& ended);
   static void takeBack(Task& task, Job& job);
-  void stamp(Job& job, Instant now) const;
+  static void stamp(Job& job, Instant now);
 
   void prepare(Group& group, std::vector<Task>& tasks);
-  void refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks);
+  static void refuse(Group& group, SubmitStatus status, std::vector<Task>& tasks);
+  void discardRefused(std::deque<Group>& groups);
   static void deliver(Group& group);
 
   void tellToStop(std::vector<std::stop_source>& handlers) const;
@@ -122,9 +135,6 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   const Dispatcher::Handler handler_;
   const Dispatcher::AsyncHandler async_handler_;
   const std::uint64_t seed_;
-  // The same moment by two clocks.
-  const std::chrono::system_clock::time_point wall_start_ = std::chrono::system_clock::now();
-  const Instant start_ = Clock::now();
 
   SessionTable sessions_;
   JobIndex index_;

@@ -234,5 +234,25 @@ TEST_F(DependencyTest, NoLockIsHeldWhenATaskWithDependenciesIsLogged) {
   EXPECT_TRUE(resultOf("b2").ok());
 }
 
+// Results are dropped all the while; one that was seen to succeed must not count as failed.
+TEST_F(DependencyTest, ADependencyThatSucceededNeverCountsAsFailed) {
+  config_.max_results = 1;
+  config_.pool_size = 2;
+  config_.queue_size = 0;
+  start();
+  std::atomic<int> failed = 0;
+  dispatcher().onError([&](const TaskResult&) { ++failed; });
+  for (int i = 0; i < 3000; ++i) {
+    const std::string number = std::to_string(i);
+    submit(noting("a" + number, "a" + std::to_string(i % 7)));
+    Task task = noting("b" + number, "b" + std::to_string(i % 5));
+    task.depends_on = {"a" + number};
+    const SubmitStatus status = submit(std::move(task));
+    EXPECT_TRUE(status == SubmitStatus::Accepted || status == SubmitStatus::UnknownDependency);
+  }
+  dispatcher().shutdown(kLong);
+  EXPECT_EQ(failed, 0);
+}
+
 }  // namespace
 }  // namespace nimbus::dispatch

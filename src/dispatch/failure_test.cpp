@@ -217,5 +217,27 @@ TEST(TextTest, EveryStatusHasAName) {
   EXPECT_EQ(toString(static_cast<TaskError::Code>(99)), "?");
 }
 
+// Callbacks get a copy of the result, and copying the value may throw.
+TEST_F(FailureTest, AValueThatCannotBeCopiedHarmsNobody) {
+  struct Value {
+    Value() = default;
+    Value(Value&&) = default;
+    Value(const Value&) { throw std::runtime_error("not to be copied"); }
+  };
+  Journal log;
+  config_.log_level = LogLevel::Warning;
+  config_.log = [log](const LogEvent& event) {
+    log.add(std::string(event.what) + ": " + std::string(event.detail));
+  };
+  start();
+  dispatcher().onResult([](const TaskResult&) {});
+  submit(makeTask("a1", "alice", [](const Task&, const std::stop_token&) {
+    return TaskOutcome::ok(std::any(std::in_place_type<Value>));
+  }));
+  submit(noting("a2", "alice"));
+  EXPECT_TRUE(resultOf("a2").ok());
+  EXPECT_TRUE(log.has("callback threw: not to be copied"));
+}
+
 }  // namespace
 }  // namespace nimbus::dispatch

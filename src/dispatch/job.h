@@ -20,7 +20,7 @@ namespace nimbus::dispatch {
 class JobShelf;
 class Worker;
 struct Line;
-struct Session;
+class Session;
 
 enum class Phase : std::uint16_t { Queued, Running, Backoff, Done, Failed, Cancelled, NotRun };
 

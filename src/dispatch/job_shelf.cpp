@@ -20,10 +20,19 @@ UnusedShelves& unusedShelves() {
 
 }  // namespace
 
+namespace {
+// Whether this thread has ended as far as shelves go: a destructor of one of its variables may
+// still submit.
+thread_local bool t_has_left = false;
+}  // namespace
+
 class JobShelf::Ticket {
  public:
   Ticket() : shelf_(acquire()) {}
-  ~Ticket() { abandon(shelf_); }
+  ~Ticket() {
+    t_has_left = true;
+    abandon(shelf_);
+  }
   Ticket(const Ticket&) = delete;
   Ticket& operator=(const Ticket&) = delete;
 
@@ -51,8 +60,21 @@ JobShelf& JobShelf::ofThisThread() {
   return ticket.shelf();
 }
 
+// For jobs that belong on no thread's shelf: it is always full.
+JobShelf& JobShelf::nobodys() {
+  static JobShelf* const kShelf = [] {
+    auto* const shelf = new JobShelf;
+    shelf->size_ = kMost;
+    return shelf;
+  }();
+  return *kShelf;
+}
+
 Job* JobShelf::take() {
-  return ofThisThread().takeOne();
+  if (!t_has_left) return ofThisThread().takeOne();
+  auto* const job = new Job;
+  job->shelf = &nobodys();
+  return job;
 }
 
 Job* JobShelf::takeOne() {

@@ -32,6 +32,7 @@ class JobShelf {
   static JobShelf* acquire();
   static void abandon(JobShelf* shelf);
   static JobShelf& ofThisThread();
+  static JobShelf& nobodys();
 
   Job* takeOne();
 

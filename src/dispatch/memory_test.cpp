@@ -78,8 +78,8 @@ TEST_F(MemoryTest, AnIdleSessionCostsAtMostAHundredBytes) {
   SessionTable table(1, [](Session&) {});
   const std::size_t before = g_bytes;
   for (std::size_t i = 0; i < kSessions; ++i) {
-    std::string name = "session-" + std::to_string(100'000 + i);
-    ASSERT_EQ(name.size(), 14U);
+    std::string name = "00000000-0000-0000-0000-000000" + std::to_string(100'000 + i);
+    ASSERT_EQ(name.size(), 36U);  // of a UUID
     const SessionTable::Visit visit(table, name);
     visit.obtain([&] { return &worker; });
   }

@@ -20,7 +20,17 @@ class PinCounter {
   void leave() { count_.fetch_sub(1, std::memory_order_release); }
   bool isQuiet() { return count_.fetch_add(0, std::memory_order_acq_rel) == 0; }
 
+  // Looks for a quiet moment for a little while: where many come and go there are few.
+  bool becomesQuiet() {
+    for (int i = 0; i < kLooks; ++i) {
+      if (count_.load(std::memory_order_relaxed) == 0 && isQuiet()) return true;
+    }
+    return false;
+  }
+
  private:
+  static constexpr int kLooks = 1000;
+
   std::atomic<std::uint32_t> count_ = 0;
 };
 

@@ -11,7 +11,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
 #include <string_view>
 
 namespace nimbus::dispatch {
@@ -23,34 +25,47 @@ using SessionNumber = std::uint32_t;
 inline constexpr SessionNumber kNoSession = 0;
 
 // One cache line, because there are many. A name that has no room in it lies elsewhere.
-struct alignas(kCacheLine) Session {
+class alignas(kCacheLine) Session {
+  using LongName = std::unique_ptr<const std::string>;
+
+  // What the rest leaves of the cache line: enough for a UUID.
+  static constexpr std::size_t kRoom = 38;
+
+ public:
   Worker* const worker;  // for life: a session that moves is forgotten and begun again
+
+ private:
+  alignas(LongName) std::array<char, kRoom> room_;
+  std::uint8_t const size_;  // of a name that fits; one more than there is room for others
+
+ public:
+  std::atomic<bool> retiring = false;  // about to be forgotten, if nobody needs it
   SessionNumber const number;
   std::uint32_t const hash;
-  std::uint32_t const name_size;
   std::atomic<std::uint32_t> last_use = 0;    // a tick, see IdleTime
   std::atomic<std::uint32_t> unfinished = 0;  // tasks; counted only where they are bounded
-  std::atomic<bool> retiring = false;         // about to be forgotten, if nobody needs it
 
   Session(SessionNumber its_number, std::string_view name, std::uint32_t name_hash, Worker& home)
       : worker(&home),
+        size_(static_cast<std::uint8_t>(std::min(name.size(), kRoom + 1))),
         number(its_number),
-        hash(name_hash),
-        name_size(static_cast<std::uint32_t>(name.size())) {
-    char* memory = room_.data();
+        hash(name_hash) {
     if (isLong()) {
-      memory = new char[name.size()];
-      std::memcpy(room_.data(), &memory, sizeof(memory));
+      new (room_.data()) LongName(std::make_unique<std::string>(name));
+    } else {
+      std::copy(name.begin(), name.end(), room_.data());
     }
-    std::copy(name.begin(), name.end(), memory);
   }
   ~Session() {
-    if (isLong()) delete[] longName();
+    if (isLong()) std::destroy_at(longName());
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  std::string_view name() const { return {isLong() ? longName() : room_.data(), name_size}; }
+  std::string_view name() const {
+    if (isLong()) return **longName();
+    return {room_.data(), size_};
+  }
 
   bool admit(std::uint32_t tasks, std::uint64_t limit) {
     std::uint32_t seen = unfinished.load(std::memory_order_relaxed);
@@ -62,16 +77,11 @@ struct alignas(kCacheLine) Session {
   void leave(std::uint32_t tasks) { unfinished.fetch_sub(tasks, std::memory_order_relaxed); }
 
  private:
-  static constexpr std::size_t kRoom = 35;
-
-  bool isLong() const { return name_size > kRoom; }
-  char* longName() const {
-    char* name = nullptr;
-    std::memcpy(&name, room_.data(), sizeof(name));
-    return name;
+  bool isLong() const { return size_ > kRoom; }
+  LongName* longName() { return std::launder(reinterpret_cast<LongName*>(room_.data())); }
+  const LongName* longName() const {
+    return std::launder(reinterpret_cast<const LongName*>(room_.data()));
   }
-
-  std::array<char, kRoom> room_;
 };
 
 // When a session has been without tasks for long enough. Its last use is written down with some

@@ -148,7 +148,7 @@ void SessionTable::resizeSlots(Stripe& stripe) {
 
 void SessionTable::freeUnseen(Stripe& stripe) {
   if (stripe.old_sessions.empty() && stripe.old_slots.empty()) return;
-  if (!stripe.pins.isQuiet()) return;
+  if (!stripe.pins.becomesQuiet()) return;
   for (Session* const session : std::exchange(stripe.old_sessions, {})) store_.free(*session);
   stripe.old_slots.clear();
 }
@@ -170,7 +170,7 @@ std::size_t SessionTable::sweep(
     });
     if (!marked.empty()) {
       for (Session* const session : marked) mark(session, true);
-      if (stripe.pins.isQuiet()) {
+      if (stripe.pins.becomesQuiet()) {
         keep_needed(marked);
       } else {
         for (Session* const session : marked) mark(session, false);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 #include <utility>
 
 namespace nimbus::dispatch {
@@ -29,6 +30,7 @@ Worker::Worker(WorkerHost& host, std::size_t number)
     : host_(host),
       config_(host.config()),
       idle_time_(config_.session_idle_time),
+      spin_(std::clamp<Duration>(config_.spin, Duration::zero(), std::chrono::seconds(1))),
       id_("worker-" + std::to_string(number)),
       queue_size(config_.queue_size),
       now_(Clock::now()),
@@ -85,9 +87,10 @@ void Worker::enlist(std::shared_ptr<void> keep) {
   if (!has_thread_) startThread(std::move(keep));
 }
 
+// Throws std::system_error if there is no thread to be had; then nothing has changed.
 void Worker::startThread(std::shared_ptr<void> keep) {
-  has_thread_ = true;
-  const std::uint64_t number = ++runner_;
+  const std::uint64_t number = runner_ + 1;
+  threads_.reserve(threads_.size() + 1);
   auto ended = std::make_shared<std::atomic<bool>>(false);
   std::thread thread([this, number, ended, keep = std::move(keep)]() mutable {
     run(number);
@@ -95,6 +98,8 @@ void Worker::startThread(std::shared_ptr<void> keep) {
     keep.reset();
   });
   threads_.push_back({std::move(thread), std::move(ended)});
+  has_thread_ = true;
+  runner_ = number;
 }
 
 void Worker::dismiss() {
@@ -176,17 +181,18 @@ void Worker::run(std::uint64_t number) {
 void Worker::sleep(Runner& runner, Lock& lock) {
   flushReleased();
   // Spinning pays only where something usually comes in that time.
-  const Duration patience = usual_gap_ <= config_.spin ? config_.spin : Duration::zero();
+  const Duration patience = usual_gap_ <= spin_ ? spin_ : Duration::zero();
   lock.unlock();
   letGo(runner.leavings);
   runner.leavings.spent.giveBack();
   const Instant idle_from = Clock::now();
+  const Instant until = after(idle_from, patience);
   // Not at every moment: each look takes the inbox's cache line away from those who push.
   bool came = false;
   do {
     for (int i = 0; i < kPausesBetweenLooks; ++i) pauseProcessor();
     came = !inbox_.isEmpty();
-  } while (!came && Clock::now() < idle_from + patience);
+  } while (!came && Clock::now() < until);
   lock.lock();
   const bool has_work =
       came || (!ready_.empty() && mayStartMore()) || !arrivals_.empty() || mayLeave();
@@ -238,7 +244,7 @@ void Worker::drainInbox() {
 // Until something came, not until this worker was awake: where that takes long, spinning pays most.
 void Worker::noteGap(Instant came) {
   const Duration gap = std::clamp<Duration>(came - std::exchange(idle_from_, Instant()),
-                                            Duration::zero(), kLongGap * config_.spin);
+                                            Duration::zero(), kLongGap * spin_);
   usual_gap_ += (gap - usual_gap_) / kGapsRemembered;
 }
 
@@ -275,12 +281,20 @@ bool Worker::mayAdvance(const Line& line) {
 }
 
 bool Worker::mayStartMore() const {
-  return config_.max_in_flight == 0 || in_flight_ < config_.max_in_flight;
+  // Those that are stuck hold up their sessions, nobody else.
+  return config_.max_in_flight == 0 || in_flight_ - stuck_ < config_.max_in_flight;
 }
 
 Line* Worker::nextLine() {
-  if (Line* const arrival = arrivals_.pop()) return arrival;
-  return mayStartMore() ? ready_.pop() : nullptr;
+  const bool may_start = mayStartMore() && !ready_.empty();
+  if (!may_start || arrivals_in_a_row_ < kArrivalsInARow) {
+    if (Line* const arrival = arrivals_.pop()) {
+      ++arrivals_in_a_row_;
+      return arrival;
+    }
+  }
+  arrivals_in_a_row_ = 0;
+  return may_start ? ready_.pop() : nullptr;
 }
 
 void Worker::serve(Line& line, Runner& runner, Lock& lock) {
@@ -290,7 +304,7 @@ void Worker::serve(Line& line, Runner& runner, Lock& lock) {
     put(line);
     return;
   }
-  const Instant turn_end = now_ + config_.quantum_time;
+  const Instant turn_end = after(now_, config_.quantum_time);
   std::uint32_t served = 0;
   line.busy = true;
   while (true) {
@@ -421,7 +435,9 @@ void Worker::retryLater(Job& job) {
   const double longest = static_cast<double>(policy.max_backoff.count());
   const double pause = std::min(static_cast<double>(policy.backoff.count()) * growth, longest);
   const double extra = std::uniform_real_distribution<>(0, policy.jitter)(random_);
-  const Instant at = now_ + Duration(static_cast<Duration::rep>(pause * (1 + extra)));
+  constexpr double kLongest = 9e18;  // about what a Duration can say
+  const Instant at =
+      after(now_, Duration(static_cast<Duration::rep>(std::min(pause * (1 + extra), kLongest))));
   job.stop_cause = StopCause::None;
   job.enter(Phase::Running, Phase::Backoff);
   deadlines_.add(job, at);
@@ -512,8 +528,15 @@ void Worker::dropOldResults(Instant now, Job*& finished) {
 void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
   if (!std::exchange(job.stuck, true)) ++stuck_;
   if (in_hand_ == &job) {
-    in_hand_ = nullptr;
-    startThread(keep);
+    try {
+      startThread(keep);
+      in_hand_ = nullptr;
+    } catch (const std::system_error&) {
+      const Instant again = after(now_, kTryAgain);  // its sessions wait until there is a thread
+      deadlines_.add(job, again);
+      host_.deadlineAdded(again);
+      return;
+    }
   }
   if (hasAttemptLeft(job)) {
     tell("task stuck", job, lock);

@@ -180,7 +180,10 @@ class Worker {
   static constexpr int kPausesBetweenLooks = 8;
   // How soon a worker learns that it pays to spin, or does not.
   static constexpr int kGapsRemembered = 4;
-  static constexpr int kLongGap = 8;
+  static constexpr int kLongGap = 8;  // in spins
+  // Arrivals go before lines that have yet to start something, but not always.
+  static constexpr unsigned kArrivalsInARow = 8;
+  static constexpr Duration kTryAgain = std::chrono::milliseconds(10);
   // How long the inbox may wait while there is other work: so many tasks, so much time.
   static constexpr std::uint32_t kDrainEvery = 32;
   static constexpr Duration kDrainAfter = std::chrono::microseconds(50);
@@ -229,6 +232,7 @@ class Worker {
   WorkerHost& host_;
   const DispatcherConfig& config_;
   const IdleTime idle_time_;
+  const Duration spin_;
   const std::string id_;
 
   alignas(kCacheLine) Inbox inbox_;
@@ -244,6 +248,7 @@ class Worker {
   Room room_;
 
   alignas(kCacheLine) std::mutex mutex_;
+  unsigned arrivals_in_a_row_ = 0;
   Lines lines_;
   ReadyLines ready_;
   ReadyLines arrivals_;  // those whose flight wants a turn

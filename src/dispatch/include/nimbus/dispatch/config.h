@@ -43,9 +43,9 @@ enum class LogLevel : std::uint8_t { Debug, Info, Warning, Off };
 /// Something worth a line in a log. The views live as long as the call.
 struct LogEvent {
   LogLevel level = LogLevel::Info;
-  /// One of: "task accepted", "task done" (Debug); "worker started", "worker stopped", "resized",
-  /// "shutdown" (Info); "task failed", "task retried", "task stuck", "task unstuck",
-  /// "callback threw" (Warning).
+  /// One of: "task accepted", "task done", "task cancelled", "task not run" (Debug); "worker
+  /// started", "worker stopped", "resized", "shutdown" (Info); "task failed", "task retried", "task
+  /// stuck", "task unstuck", "callback threw" (Warning).
   std::string_view what = {};
   std::string_view worker_id = {};
   std::string_view session_id = {};

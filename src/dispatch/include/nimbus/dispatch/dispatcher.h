@@ -21,7 +21,7 @@ class Core;
 /// Runs tasks in the order of their session on a fixed set of workers.
 ///
 /// All functions may be called from any thread, and from handlers and callbacks too; where that
-/// makes a difference it says so. No function throws but for want of memory.
+/// makes a difference it says so. No function throws but for want of memory or threads.
 class Dispatcher {
  public:
   /// Runs a task to its end. `stop` is set when the task is cancelled or its time is up: return
@@ -78,7 +78,8 @@ class Dispatcher {
   TaskStatus status(std::string_view task_id) const;
 
   /// A task that waits never runs; a running one has its stop_token set. Either way it ends as
-  /// Cancelled, whatever its handler answers. False if it has ended already or is not known.
+  /// Cancelled, whatever its handler answers. False if it has ended already, is about to end for
+  /// another reason (its time is up, a shutdown), or is not known.
   bool cancel(std::string_view task_id);
 
   /// A paused session accepts tasks and starts none. What runs goes on. It stays paused, and is not
