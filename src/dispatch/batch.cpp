@@ -90,7 +90,7 @@ class CycleFinder {
 
 }  // namespace
 
-std::vector<SubmitStatus> Core::submitBatch(std::vector<Task>& tasks) {
+std::vector<SubmitStatus> Core::submitBatch(std::vector<Task>& tasks) noexcept {
   struct Accepted {
     const Worker* worker;
     std::string session_id;

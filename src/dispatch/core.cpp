@@ -238,7 +238,7 @@ void Core::setCallbacks(const std::function<void(Callbacks&)>& change) {
 
 // ---- Submitting
 
-SubmitStatus Core::submit(Task& task, std::optional<Duration> patience) {
+SubmitStatus Core::submit(Task& task, std::optional<Duration> patience) noexcept {
   const bool waits = (patience || config_.on_full == OnFull::Block) && t_inside != this;
   Full full;
   SubmitStatus status = acceptInOrder(task, full, waits);
@@ -464,7 +464,7 @@ TaskStatus Core::status(std::string_view task_id) {
   return status;
 }
 
-bool Core::cancel(std::string_view task_id) {
+bool Core::cancel(std::string_view task_id) noexcept {
   bool cancelled = false;
   std::vector<std::stop_source> to_stop;
   index_.find(task_id, [&](Job& job) { cancelled = job.worker->cancel(job, to_stop); });
@@ -472,7 +472,7 @@ bool Core::cancel(std::string_view task_id) {
   return cancelled;
 }
 
-void Core::pause(std::string_view session_id) {
+void Core::pause(std::string_view session_id) noexcept {
   const SessionTable::Visit visit(sessions_, session_id);
   if (stopping_.load(std::memory_order_relaxed)) return;
   // A pause must not be lost, and takes no worker's time: it is not bounded.
@@ -480,12 +480,12 @@ void Core::pause(std::string_view session_id) {
   session->worker->setPaused(*session, true);
 }
 
-void Core::resume(std::string_view session_id) {
+void Core::resume(std::string_view session_id) noexcept {
   const SessionTable::Visit visit(sessions_, session_id);
   if (Session* const session = visit.findSurely()) session->worker->setPaused(*session, false);
 }
 
-bool Core::drain(std::string_view session_id, Duration patience) {
+bool Core::drain(std::string_view session_id, Duration patience) noexcept {
   const Instant until = after(Clock::now(), patience);
   do {
     std::optional<SessionTable::Visit> visit(std::in_place, sessions_, session_id);
@@ -592,7 +592,7 @@ Duration Core::sweepPeriod() const {
 }
 
 // Says when the next one is due.
-Instant Core::sweepIfDue(Instant now) {
+Instant Core::sweepIfDue(Instant now) noexcept {
   const std::lock_guard lock(sweep_mutex_);
   if (stopping_.load(std::memory_order_relaxed)) return never();
   if (now >= next_sweep_) {

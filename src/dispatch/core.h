@@ -41,17 +41,18 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   void onResult(Dispatcher::ResultCallback callback);
   void onError(Dispatcher::ResultCallback callback);
 
-  SubmitStatus submit(Task& task, std::optional<Duration> patience);
-  std::vector<SubmitStatus> submitBatch(std::vector<Task>& tasks);
+  // noexcept: what only a lack of memory could interrupt ends the process instead.
+  SubmitStatus submit(Task& task, std::optional<Duration> patience) noexcept;
+  std::vector<SubmitStatus> submitBatch(std::vector<Task>& tasks) noexcept;
 
   std::optional<TaskResult> result(std::string_view task_id);
   std::optional<TaskResult> wait(std::string_view task_id, Duration patience);
   TaskStatus status(std::string_view task_id);
-  bool cancel(std::string_view task_id);
+  bool cancel(std::string_view task_id) noexcept;
 
-  void pause(std::string_view session_id);
-  void resume(std::string_view session_id);
-  bool drain(std::string_view session_id, Duration patience);
+  void pause(std::string_view session_id) noexcept;
+  void resume(std::string_view session_id) noexcept;
+  bool drain(std::string_view session_id, Duration patience) noexcept;
   std::optional<SessionStats> session(std::string_view session_id);
 
   void resize(std::size_t pool_size);
@@ -124,7 +125,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   void tellToStop(std::vector<std::stop_source>& handlers) const;
   Instant attend(Instant now);
   Duration sweepPeriod() const;
-  Instant sweepIfDue(Instant now);
+  Instant sweepIfDue(Instant now) noexcept;
   void sweep(Instant now);
   bool anyoneLeaves();
   std::vector<Worker*> allWorkers();

@@ -21,7 +21,9 @@ class Core;
 /// Runs tasks in the order of their session on a fixed set of workers.
 ///
 /// All functions may be called from any thread, and from handlers and callbacks too; where that
-/// makes a difference it says so. No function throws but for want of memory or threads.
+/// makes a difference it says so. Where the dispatcher itself finds no memory the process ends:
+/// half of a change would cost order or tasks. Functions throw only what copying a value of yours
+/// throws, and std::system_error where a thread cannot be had.
 class Dispatcher {
  public:
   /// Runs a task to its end. `stop` is set when the task is cancelled or its time is up: return
