@@ -295,7 +295,7 @@ SubmitStatus Core::accept(Task& task, Full& full, bool polite, InOrder in_order)
     return refuse(SubmitStatus::TooManySessions);
   }
   Worker& worker = *session->worker;
-  if (!worker.admit(*session, 1)) {
+  if (!worker.admit(*session, 1, job->task.session_queue_size)) {
     full = {&worker.room(), visit.hash()};
     return refuse(SubmitStatus::QueueFull);
   }
@@ -372,7 +372,9 @@ Worker* Core::place(const SessionTable::Visit& visit, Entry entry) {
   const auto sessions = [this](std::size_t i) {
     return workers_[i].sessions().load(std::memory_order_relaxed);
   };
-  std::optional<std::size_t> placed = placer_->place(visit.hash(), sessions);
+  std::optional<std::size_t> placed = config_.place
+                                          ? config_.place(visit.name(), pool_size_) % pool_size_
+                                          : placer_->place(visit.hash(), sessions);
   if (!placed && entry == Entry::Forced) placed = visit.hash() % pool_size_;
   if (!placed) return nullptr;
   Worker& worker = workers_[*placed];
@@ -557,6 +559,14 @@ void Core::resize(std::size_t pool_size) {
   }
   supervisor_->notice(sweepIfDue(Clock::now()));  // idle sessions of those who leave move at once
   log({.level = LogLevel::Info, .what = "resized"});
+}
+
+void Core::run(std::size_t worker) {
+  Worker* const one = [&] {
+    const std::lock_guard lock(placement_mutex_);
+    return &workers_[worker];
+  }();
+  one->runSome();
 }
 
 void Core::setQueueSize(std::size_t queue_size) {

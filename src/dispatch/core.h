@@ -56,6 +56,7 @@ class Core final : public WorkerHost, public std::enable_shared_from_this<Core> 
   std::optional<SessionStats> session(std::string_view session_id);
 
   void resize(std::size_t pool_size);
+  void run(std::size_t worker);
   void setQueueSize(std::size_t queue_size);
   DispatcherStats stats();
   ShutdownReport shutdown(Duration patience);

@@ -84,6 +84,10 @@ void Dispatcher::resize(std::size_t pool_size) {
   core_->resize(pool_size);
 }
 
+void Dispatcher::run(std::size_t worker) {
+  core_->run(worker);
+}
+
 void Dispatcher::setQueueSize(std::size_t queue_size) {
   core_->setQueueSize(queue_size);
 }

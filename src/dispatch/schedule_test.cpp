@@ -9,6 +9,7 @@
 // than once. With every other seed, threads are interrupted at random.
 
 #include "dispatch/testing/fixture.h"
+#include "dispatch/testing/loops.h"
 #include "dispatch/testing/preemption.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ std::optional<std::uint64_t> fromEnvironment(const char* name) {
   return std::stoull(text);
 }
 
-enum class Style { Sync, Async };
+enum class Style { Sync, Async, Loops };  // Loops: Async, on event loops
 enum class Deed { Succeed, Fail, Reject, Throw, FailOnce, Linger, Obey, Overrun };
 
 struct Attempt {
@@ -160,6 +161,7 @@ class Schedule {
     stage_ = "checking";
     check(report);
     stage_ = "destroying";
+    loops_.stop();
     dispatcher_.reset();
   }
 
@@ -192,6 +194,7 @@ class Schedule {
     config.spin = chance(random_, 2) ? Duration::zero() : std::chrono::microseconds(20);
     max_attempts_ = config.retry.max_attempts;
     ordered_ = chance(random_, 2);
+    if (style_ == Style::Loops) loops_.serve(config);
     if (style_ == Style::Sync) {
       dispatcher_ = std::make_unique<Dispatcher>(
           config, [this](const Task& task, const std::stop_token& stop) {
@@ -203,6 +206,7 @@ class Schedule {
             return fly(*recordOf(task), std::move(stop));
           });
     }
+    loops_.begin(*dispatcher_);
     dispatcher_->onResult([this](const TaskResult& result) {
       Record& record = records_[std::stoul(result.task_id)];
       if (++record.results == 1) record.result = result;
@@ -536,6 +540,7 @@ class Schedule {
   std::array<std::mutex, kSessions> session_mutexes_;
   std::array<std::vector<const Record*>, kSessions> lines_;
   Setter setter_;
+  Loops loops_{2};
   std::unique_ptr<Dispatcher> dispatcher_;
 };
 
@@ -582,9 +587,12 @@ TEST_P(ScheduleTest, KeepsEveryPromise) {
   RecordProperty("schedules", std::to_string(done));
 }
 
-INSTANTIATE_TEST_SUITE_P(Handlers, ScheduleTest, ::testing::Values(Style::Sync, Style::Async),
+INSTANTIATE_TEST_SUITE_P(Handlers, ScheduleTest,
+                         ::testing::Values(Style::Sync, Style::Async, Style::Loops),
                          [](const auto& style) {
-                           return style.param == Style::Sync ? "Sync" : "Async";
+                           return style.param == Style::Sync    ? "Sync"
+                                  : style.param == Style::Async ? "Async"
+                                                                : "Loops";
                          });
 
 }  // namespace

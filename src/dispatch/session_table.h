@@ -34,6 +34,7 @@ class SessionTable {
     Visit(SessionTable& table, std::string_view name);
 
     std::uint64_t hash() const { return hash_; }
+    std::string_view name() const { return name_; }
 
     // The name lies elsewhere from now on.
     void moveName(std::string_view name) { name_ = name; }

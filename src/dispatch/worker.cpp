@@ -31,6 +31,7 @@ Worker::Worker(WorkerHost& host, std::size_t number)
       config_(host.config()),
       idle_time_(config_.session_idle_time),
       spin_(std::clamp<Duration>(config_.spin, Duration::zero(), std::chrono::seconds(1))),
+      number_(number),
       id_("worker-" + std::to_string(number)),
       queue_size(config_.queue_size),
       now_(Clock::now()),
@@ -70,6 +71,7 @@ void Worker::turnAway(Session& session, std::uint32_t tasks) {
 }
 
 void Worker::wake() {
+  if (!hasOwnThread()) return config_.schedule(number_);
   wakes_.fetch_add(1, std::memory_order_release);
   wakes_.notify_one();
 }
@@ -84,7 +86,13 @@ void Worker::flushReleased() {
 void Worker::enlist(std::shared_ptr<void> keep) {
   const Lock lock(mutex_);
   leaving_.store(false, std::memory_order_relaxed);
-  if (!has_thread_) startThread(std::move(keep));
+  if (has_thread_) return;
+  if (hasOwnThread()) {
+    startThread(std::move(keep));
+  } else {
+    has_thread_ = true;
+    if (!inbox_.fallAsleep()) wake();  // whoever comes first wakes it
+  }
 }
 
 // Throws std::system_error if there is no thread to be had; then nothing has changed.
@@ -151,31 +159,49 @@ void Worker::run(std::uint64_t number) {
   Lock lock(mutex_);
   now_ = Clock::now();
   while (isRunner(runner)) {
-    if (runner.leavings.heavy) {  // not on any task's time
-      lock.unlock();
-      letGo(runner.leavings);
-      lock.lock();
-      now_ = Clock::now();
-      continue;
-    }
-    if (since_drain_ >= kDrainEvery || now_ >= next_drain_) drainInbox();
-    Line* line = nextLine();
-    if (line == nullptr) {
-      drainInbox();
-      line = nextLine();
-    }
-    if (line != nullptr) {
-      serve(*line, runner, lock);
-    } else if (mayLeave()) {
+    if (step(runner, lock)) continue;
+    if (mayLeave()) {
       has_thread_ = false;
       break;
-    } else {
-      sleep(runner, lock);
     }
+    sleep(runner, lock);
   }
   lock.unlock();
   letGo(runner.leavings);
   host_.log({.level = LogLevel::Info, .what = "worker stopped", .worker_id = id_});
+}
+
+bool Worker::step(Runner& runner, Lock& lock) {
+  if (runner.leavings.heavy) {  // not on any task's time
+    lock.unlock();
+    letGo(runner.leavings);
+    lock.lock();
+    now_ = Clock::now();
+    return true;
+  }
+  if (since_drain_ >= kDrainEvery || now_ >= next_drain_) drainInbox();
+  Line* line = nextLine();
+  if (line == nullptr) {
+    drainInbox();
+    line = nextLine();
+  }
+  if (line == nullptr) return false;
+  serve(*line, runner, lock);
+  return true;
+}
+
+void Worker::runSome() {
+  Lock lock(mutex_);
+  now_ = Clock::now();
+  const Instant until = after(now_, kVisit);
+  bool more = true;
+  while (more && now_ < until) more = step(visitor_, lock);
+  flushReleased();
+  const bool asleep = !more && inbox_.fallAsleep();
+  lock.unlock();
+  letGo(visitor_.leavings);
+  visitor_.leavings.spent.giveBack();
+  if (!asleep) config_.schedule(number_);
 }
 
 void Worker::sleep(Runner& runner, Lock& lock) {
@@ -527,7 +553,7 @@ void Worker::dropOldResults(Instant now, Job*& finished) {
 // its session, which waits for it.
 void Worker::overrun(Job& job, const std::shared_ptr<void>& keep, Lock& lock) {
   if (!std::exchange(job.stuck, true)) ++stuck_;
-  if (in_hand_ == &job) {
+  if (in_hand_ == &job && hasOwnThread()) {
     try {
       startThread(keep);
       in_hand_ = nullptr;

@@ -88,8 +88,10 @@ class Worker {
   bool reserve(std::uint32_t tasks);
   void giveBack(std::uint32_t tasks);
   // Whether the session has room for more, if that is bounded; they are counted then.
-  bool admit(Session& session, std::uint32_t tasks) const {
-    return config_.session_queue_size == 0 || session.admit(tasks, config_.session_queue_size);
+  bool admit(Session& session, std::uint32_t tasks,
+             std::optional<std::uint32_t> limit = std::nullopt) const {
+    return config_.session_queue_size == 0 ||
+           session.admit(tasks, limit ? *limit : config_.session_queue_size);
   }
   // They were admitted, and are not accepted after all.
   void turnAway(Session& session, std::uint32_t tasks);
@@ -105,6 +107,9 @@ class Worker {
   bool isLeaving() const { return leaving_.load(std::memory_order_relaxed); }
 
   // ---- Control: any thread.
+
+  // Serves what is ready, on a thread of the user's; for DispatcherConfig::schedule.
+  void runSome();
 
   // Starts the thread, or lets one that is about to leave stay. `keep` lives as long as the thread.
   void enlist(std::shared_ptr<void> keep);
@@ -187,6 +192,8 @@ class Worker {
   // How long the inbox may wait while there is other work: so many tasks, so much time.
   static constexpr std::uint32_t kDrainEvery = 32;
   static constexpr Duration kDrainAfter = std::chrono::microseconds(50);
+  // How long a worker holds a thread that is not its own.
+  static constexpr Duration kVisit = std::chrono::microseconds(500);
 
   void wake();
   void rouse() {
@@ -195,6 +202,9 @@ class Worker {
   void startThread(std::shared_ptr<void> keep);
 
   void run(std::uint64_t number);
+  // Serves a line, or lets go of what was left over. False: there was nothing to do.
+  bool step(Runner& runner, Lock& lock);
+  bool hasOwnThread() const { return !config_.schedule; }
   bool isRunner(const Runner& runner) const { return runner.number == runner_; }
   bool mayLeave() const;
   void sleep(Runner& runner, Lock& lock);
@@ -233,6 +243,7 @@ class Worker {
   const DispatcherConfig& config_;
   const IdleTime idle_time_;
   const Duration spin_;
+  const std::size_t number_;
   const std::string id_;
 
   alignas(kCacheLine) Inbox inbox_;
@@ -258,6 +269,7 @@ class Worker {
   Instant idle_from_;        // when it ran out of work, if nothing came since
   Duration usual_gap_ = {};  // from then until something comes
   std::uint64_t runner_ = 0;
+  Runner visitor_;  // for runSome()
   bool has_thread_ = false;
   bool ending_ = false;           // leave when nothing is unfinished
   bool no_more_tries_ = false;    // a shutdown has lost patience

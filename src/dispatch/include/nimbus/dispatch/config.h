@@ -110,6 +110,16 @@ struct DispatcherConfig {
   /// that time. Costs processor time; spares the next task a wake-up. Zero: it sleeps at once.
   Duration spin = std::chrono::microseconds(50);
 
+  /// Chooses the worker of a session that begins, in place of `placement` and `weights`: the number
+  /// of a worker, below `pool_size`. Called from any thread, with a lock held: look, do not act.
+  std::function<std::size_t(std::string_view session_id, std::size_t pool_size)> place = {};
+
+  /// Workers on threads of yours, such as those of event loops, in place of threads of their own.
+  /// Called from any thread when a worker has something to do, perhaps with a lock held: have its
+  /// thread call Dispatcher::run(worker) soon, and do no more. A handler that blocks then blocks
+  /// whatever else runs there. No worker may be run after the dispatcher was destroyed.
+  std::function<void(std::size_t worker)> schedule = {};
+
   /// Called for what happens, from any thread, never while a lock is held. Must not throw.
   std::function<void(const LogEvent&)> log = {};
   LogLevel log_level = LogLevel::Info;

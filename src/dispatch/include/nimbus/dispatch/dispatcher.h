@@ -101,6 +101,10 @@ class Dispatcher {
   /// ends then. Returns without waiting for that.
   void resize(std::size_t pool_size);
 
+  /// Serves what is ready at a worker that has no thread of its own, and returns when there is
+  /// nothing left to do now, or after half a millisecond or so. For DispatcherConfig::schedule.
+  void run(std::size_t worker);
+
   /// Changes DispatcherConfig::queue_size. What waits already is not turned away.
   void setQueueSize(std::size_t queue_size);
 

@@ -44,6 +44,10 @@ struct Task {
 
   /// Replaces DispatcherConfig::task_timeout for this task. Zero: no limit.
   std::optional<Duration> timeout = {};
+
+  /// Replaces DispatcherConfig::session_queue_size for this submit, if that is not zero: the task
+  /// is taken only if its session has fewer unfinished ones than this. Not in a batch.
+  std::optional<std::uint32_t> session_queue_size = {};
 };
 
 /// Why a task has no value.
