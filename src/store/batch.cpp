@@ -111,6 +111,12 @@ class Survey {
     return {};
   }
 
+  // A version that a record takes, or that a removed one has had (`least` 0: it need not have).
+  Result<> version(Version given, Version least) const {
+    if (given >= least && given <= kMaxVersion) return {};
+    return malformed(fmt::format("a version must be {} to {}, is {}", least, kMaxVersion, given));
+  }
+
   // A put or add may follow an EraseSpace, but then there is no version left to expect.
   Result<> write(const std::string& space, const std::string& key,
                  const std::optional<Version>& expected) {
@@ -120,15 +126,21 @@ class Survey {
     return touch({Thing::Record, space, key}, AfterBulk::Allowed);
   }
 
-  Result<> visit(const op::Put& o) { return write(o.space, o.key, o.expected); }
+  Result<> visit(const op::Put& o) {
+    if (o.version) NIMBUS_CHECK(version(*o.version, 1));
+    return write(o.space, o.key, o.expected);
+  }
   Result<> visit(const op::Add& o) { return write(o.space, o.key, o.expected); }
   Result<> visit(const op::Erase& o) {
+    NIMBUS_CHECK(version(o.last, 0));
     return touch({Thing::Record, o.space, o.key}, AfterBulk::Refused);
   }
   Result<> visit(const op::Touch& o) {
+    if (o.version) NIMBUS_CHECK(version(*o.version, 1));
     return touch({Thing::Record, o.space, o.key}, AfterBulk::Refused);
   }
   Result<> visit(const op::EraseSpace& o) {
+    NIMBUS_CHECK(version(o.last, 0));
     return bulk(Thing::Record, o.space, Repeated::Refused);
   }
 

@@ -13,7 +13,9 @@
 // Refusals, all with Outcome::NotApplied:
 //   Fenced            the fence does not hold
 //   VersionConflict   an expected version differs; field `current_version` (0 = absent)
-//   Conflict          a lease is held, a log moved, an id is taken by another body
+//   Conflict          a lease is held, a log moved, an id is taken by another body, a record may
+//   not
+//                     take its version; field `current_version`: the one to be above
 //   NotFound          something that must exist does not
 //   InvalidArgument   not an integer, an overflow, a malformed batch
 //   QuotaExceeded     a space or queue would exceed its limit; field `limit`
@@ -81,6 +83,13 @@ namespace op {
 // since. One that is new, also after deletion or a sweep, gets a version above all that were ever
 // removed from its space. So a version never comes back for a key. `expected`: as
 // require::RecordVersion.
+//
+// An owner that keeps records in memory hands out versions before it commits, perhaps several for
+// one key. `version` then says which one the record takes, and `last`, where it is removed, the
+// highest that it was given. A version is refused (Conflict) unless it is above the record's own,
+// also if that has expired since; where there is no record, above the space's floor (see Usage). Of
+// the batch's own removals only an EraseSpace raises the floor for this. A sweep can raise it at
+// any time, up to the versions of records that expire: an owner stays above these, too.
 
 struct Put {
   std::string space;
@@ -88,6 +97,7 @@ struct Put {
   std::string value;
   Expiry expiry;
   std::optional<Version> expected;
+  std::optional<Version> version = std::nullopt;  // it takes; absent = the next, see above
 };
 
 // Removing what is not there is no error, unless a version was expected.
@@ -95,12 +105,16 @@ struct Erase {
   std::string space;
   std::string key;
   std::optional<Version> expected;
+  // The floor becomes at least this, also if there is no such record. What was stored needs no
+  // mention.
+  Version last = 0;
 };
 
 // Removes every record of the space. Puts and adds to the same space that follow in the batch find
 // it empty; they must not carry an expected version.
 struct EraseSpace {
   std::string space;
+  Version last = 0;  // of all its keys; as for Erase
 };
 
 // Adds to a record that holds a decimal int64 (no sign but '-', no leading zero). A missing one
@@ -119,6 +133,7 @@ struct Touch {
   std::string key;
   std::optional<Timestamp> expires_at;  // absent = never
   std::optional<Version> expected;
+  std::optional<Version> version = std::nullopt;  // as for Put
 };
 
 // ---- log
@@ -285,6 +300,9 @@ struct Batch {
 // Bounds on what one batch and one name may be. Layers have tighter ones of their own.
 inline constexpr std::size_t kMaxNameBytes = 2048;  // keys, ids, spaces, logs, queues, terms
 inline constexpr std::size_t kMaxOperations = 10'000;
+// The highest version that can be given: JSON and Lua know every whole number up to it. A record
+// that has it counts on.
+inline constexpr Version kMaxVersion = (Version{1} << 53U) - 1;
 
 // InvalidArgument if the batch breaks a rule above. Backends call it before anything else.
 Result<> validate(const Batch& batch);

@@ -130,6 +130,37 @@ TEST(ValidateTest, ALeaseNeedsAHolder) {
   EXPECT_EQ(verdict({op::Acquire{"lease", "", 1, {}, {}}}), "refused at 0");
 }
 
+TEST(ValidateTest, AVersionThatIsGivenIsNeitherZeroNorBeyondAllNumbers) {
+  op::Put writing = put("s", "a");
+  op::Touch touching = touch("s", "a");
+  for (const Version version : {Version{1}, kMaxVersion}) {
+    writing.version = touching.version = version;
+    EXPECT_EQ(verdict({writing}), "valid");
+    EXPECT_EQ(verdict({op::EraseSpace{"s"}, writing}), "valid");
+    EXPECT_EQ(verdict({touching}), "valid");
+  }
+  for (const Version version : {Version{0}, kMaxVersion + 1, UINT64_MAX}) {
+    writing.version = touching.version = version;
+    EXPECT_EQ(verdict({writing}), "refused at 0");
+    EXPECT_EQ(verdict({touching}), "refused at 0");
+  }
+}
+
+TEST(ValidateTest, TheLastVersionOfWhatIsRemovedIsNotBeyondAllNumbers) {
+  op::Erase erasing = erase("s", "a");
+  op::EraseSpace clearing{"s"};
+  for (const Version last : {Version{0}, Version{1}, kMaxVersion}) {
+    erasing.last = clearing.last = last;
+    EXPECT_EQ(verdict({erasing}), "valid");
+    EXPECT_EQ(verdict({clearing}), "valid");
+  }
+  for (const Version last : {kMaxVersion + 1, UINT64_MAX}) {
+    erasing.last = clearing.last = last;
+    EXPECT_EQ(verdict({erasing}), "refused at 0");
+    EXPECT_EQ(verdict({clearing}), "refused at 0");
+  }
+}
+
 TEST(ValidateTest, ListingsHaveNames) {
   EXPECT_EQ(verdict(Listing{"d", "k", ""}), "valid");
   EXPECT_EQ(verdict(Listing{kLongest, kLongest, std::nullopt}), "valid");

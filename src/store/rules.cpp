@@ -95,6 +95,12 @@ Error versionConflict(Version current) {
       .with("current_version", static_cast<std::int64_t>(current));
 }
 
+Error versionTooLow(Version given, Version highest) {
+  return Error(Code::Conflict,
+               fmt::format("a record cannot take version {}: it may have had {}", given, highest))
+      .with("current_version", static_cast<std::int64_t>(highest));
+}
+
 Error notFound(std::string_view what, const std::string& id) {
   return {Code::NotFound, fmt::format("there is no {} '{}'", what, id)};
 }

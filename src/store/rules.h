@@ -58,6 +58,7 @@ Result<> checkQuery(const Query& query);
 // The refusals that batch.h promises, worded once.
 Error fenced(const std::string& lease);
 Error versionConflict(Version current);
+Error versionTooLow(Version given, Version highest);
 Error notFound(std::string_view what, const std::string& id);
 Error idTaken(const std::string& id, Seq seq);
 Error leaseHeld(const std::string& lease, const std::string& holder);

@@ -30,10 +30,13 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// How much a space holds, expired records not counted.
+// What a space holds, expired records not counted, and where the versions of new ones begin.
 struct Usage {
   std::uint64_t records = 0;
   std::uint64_t bytes = 0;  // of the values
+  // The highest version that was ever removed from the space, or has expired: a record that is not
+  // there now may have had it. Sweeping does not change it.
+  Version floor = 0;
 
   bool operator==(const Usage&) const = default;
 };

@@ -102,6 +102,18 @@ O expecting(O operation, Version version) {
   operation.expected = version;
   return operation;
 }
+// The version that the record takes.
+template <typename O>
+O withVersion(O operation, Version version) {
+  operation.version = version;
+  return operation;
+}
+// The highest version that what is removed was given.
+template <typename O>
+O withLast(O operation, Version last) {
+  operation.last = last;
+  return operation;
+}
 template <typename O>
 O expiring(O operation, std::optional<Timestamp> at) {
   operation.expiry = {.at = at, .keep_existing = false};

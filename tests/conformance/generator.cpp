@@ -3,6 +3,7 @@
 #include "builders.h"
 
 #include <algorithm>
+#include <array>
 
 namespace nimbus::store::conformance {
 namespace {
@@ -102,12 +103,13 @@ Operation Generator::recordOperation(const ModelPartition& data, Timestamp now) 
     case 1:
     case 2:
     case 3:
-      return op::Put{space, key, pick(kValues), expiry(now), expected(current)};
+      return op::Put{
+          space, key, pick(kValues), expiry(now), expected(current), given(data, {space, key})};
     case 4:
     case 5:
-      return op::Erase{space, key, expected(current)};
+      return op::Erase{space, key, expected(current), last(data, {space, key})};
     case 6:
-      return op::EraseSpace{space};
+      return op::EraseSpace{space, last(data, {space, key})};
     case 7:
     case 8:
     case 9: {
@@ -115,7 +117,7 @@ Operation Generator::recordOperation(const ModelPartition& data, Timestamp now) 
       return op::Add{space, key, delta, expiry(now), expected(current)};
     }
     default:
-      return op::Touch{space, key, soon(now), expected(current)};
+      return op::Touch{space, key, soon(now), expected(current), given(data, {space, key})};
   }
 }
 
@@ -216,6 +218,30 @@ std::optional<Version> Generator::expected(Version current) {
   if (chance(60)) return std::nullopt;
   if (chance(70)) return current;
   return chance(50) ? 0 : current + 1 - below(3);
+}
+
+// Around the versions that it may have to be above: the record's own, the floor, and what the floor
+// perhaps is.
+std::optional<Version> Generator::given(const ModelPartition& data,
+                                        const ModelPartition::Key& key) {
+  if (chance(60)) return std::nullopt;
+  if (chance(2)) return chance(50) ? 0 : kMaxVersion + 1;
+  const auto found = data.records.find(key);
+  const Version own = found != data.records.end() ? found->second.version : 0;
+  const Version erased = orNone(data.erased, key.first);
+  const Version expired = orNone(data.expired, key.first);
+  if (chance(70)) return std::max({own, erased, expired}) + 1 + below(3);
+  const std::array<Version, 3> around = {own, erased, expired};
+  return around.at(below(around.size())) + below(3);
+}
+
+Version Generator::last(const ModelPartition& data, const ModelPartition::Key& key) {
+  if (chance(60)) return 0;
+  if (chance(1)) return kMaxVersion + 1;
+  const auto found = data.records.find(key);
+  const Version own = found != data.records.end() ? found->second.version : 0;
+  const Version around = chance(70) ? own : orNone(data.erased, key.first);
+  return around - std::min(around, below(3)) + below(3);
 }
 
 std::optional<Timestamp> Generator::soon(Timestamp now) {

@@ -1,6 +1,7 @@
 #pragma once
 // Makes up batches and queries over so few names that they meet all the time: expected versions
-// that fit and that do not, tokens of today and of yesterday, ids that repeat, malformed batches.
+// that fit and that do not, versions given that are new and that are not, tokens of today and of
+// yesterday, ids that repeat, malformed batches.
 
 #include "base/random.h"
 #include "model.h"
@@ -43,6 +44,8 @@ class Generator {
   Condition condition(const ModelPartition& data);
 
   std::optional<Version> expected(Version current);
+  std::optional<Version> given(const ModelPartition& data, const ModelPartition::Key& key);
+  Version last(const ModelPartition& data, const ModelPartition::Key& key);
   std::optional<Timestamp> soon(Timestamp now);
   Expiry expiry(Timestamp now);
   std::vector<Term> terms();

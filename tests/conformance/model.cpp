@@ -41,13 +41,26 @@ Error tooMuch(std::uint64_t limit) {
   return refused(Code::QuotaExceeded).with("limit", static_cast<std::int64_t>(limit));
 }
 
-// Runs one operation on `data`. `answered` is what the store said, if it is known.
+// What the store said of one operation, as far as it is known.
+struct Said {
+  const OperationResult* result = nullptr;
+  const Error* refusal = nullptr;
+};
+
+// Runs one operation on `data`. Versions that are given are held against `found`: the partition
+// before the batch, without what EraseSpace has removed.
 class Step {
  public:
-  enum class Expected { Heeded, Ignored };
+  enum class Versions { Heeded, Ignored };
 
-  Step(ModelPartition& data, Timestamp now, Expected expected, const OperationResult* answered)
-      : data_(data), now_(now), heeded_(expected == Expected::Heeded), answered_(answered) {}
+  Step(ModelPartition& data, const ModelPartition& found, Timestamp now, Versions versions,
+       Said said)
+      : data_(data),
+        found_(found),
+        now_(now),
+        heeded_(versions == Versions::Heeded),
+        answered_(said.result),
+        refusal_(said.refusal) {}
 
   using Answered = Result<OperationResult>;
 
@@ -55,15 +68,19 @@ class Step {
 
   Answered operator()(const op::Put& o) {
     NIMBUS_CHECK(expect(o.space, o.key, o.expected));
-    const ModelRecord& record = write(o.space, o.key, o.value, o.expiry);
+    NIMBUS_CHECK(take(o.space, o.key, o.version));
+    ModelRecord& record = write(o.space, o.key, o.value, o.expiry);
+    if (o.version) record.version = *o.version;
     return OperationResult(RecordWritten{record.version, record.expires_at});
   }
   Answered operator()(const op::Erase& o) {
     NIMBUS_CHECK(expect(o.space, o.key, o.expected));
+    remember(o.space, o.last);
     return OperationResult(Removed{
         forget([&](const auto& key) { return key.first == o.space && key.second == o.key; })});
   }
   Answered operator()(const op::EraseSpace& o) {
+    remember(o.space, o.last);
     return OperationResult(Removed{forget([&](const auto& key) { return key.first == o.space; })});
   }
   Answered operator()(const op::Add& o) {
@@ -79,8 +96,9 @@ class Step {
   Answered operator()(const op::Touch& o) {
     NIMBUS_CHECK(expect(o.space, o.key, o.expected));
     if (data_.live(o.space, o.key, now_) == nullptr) return refused(Code::NotFound);
+    NIMBUS_CHECK(take(o.space, o.key, o.version));
     ModelRecord& record = data_.records[{o.space, o.key}];
-    record.version += 1;
+    record.version = o.version ? *o.version : record.version + 1;
     record.expires_at = o.expires_at;
     return OperationResult(RecordWritten{record.version, record.expires_at});
   }
@@ -242,8 +260,31 @@ class Step {
     return {};
   }
 
-  const ModelRecord& write(const std::string& space, const std::string& key,
-                           const std::string& value, const Expiry& expiry) {
+  // Whether the record can take a version that is given.
+  Result<> take(const std::string& space, const std::string& key,
+                const std::optional<Version>& version) const {
+    if (!heeded_ || !version) return {};
+    const auto before = found_.records.find({space, key});
+    const auto floor = found_.erased.find(space);
+    const auto expired = found_.expired.find(space);
+    // Where it must be above the floor, or perhaps must, what expired may have raised that.
+    Version least = floor != found_.erased.end() ? floor->second : 0;
+    Version most = std::max(least, expired != found_.expired.end() ? expired->second : 0);
+    if (before != found_.records.end()) {
+      least = before->second.version;
+      if (found_.live(space, key, now_) != nullptr) most = least;
+    }
+    Version highest = least;
+    if (refusal_ != nullptr && refusal_->code() == Code::Conflict) {
+      const auto said = static_cast<Version>(refusal_->field("current_version", 0));
+      if (least <= said && said <= most && *version <= said) highest = said;
+    }
+    if (*version > highest) return {};
+    return refused(Code::Conflict).with("current_version", static_cast<std::int64_t>(highest));
+  }
+
+  ModelRecord& write(const std::string& space, const std::string& key, const std::string& value,
+                     const Expiry& expiry) {
     const auto before = data_.records.find({space, key});
     const ModelRecord* live = data_.live(space, key, now_);
     // Whatever expired may have been swept, and then counts as removed.
@@ -279,11 +320,15 @@ class Step {
       const auto& [key, record] = entry;
       if (!which(key)) return false;
       if (!gone(record.expires_at, now_)) ++live;
-      Version& erased = data_.erased[key.first];
-      erased = std::max(erased, record.version);
+      remember(key.first, record.version);
       return true;
     });
     return live;
+  }
+  // Notes that a version was removed.
+  void remember(const std::string& space, Version version) {
+    Version& erased = data_.erased[space];
+    erased = std::max(erased, version);
   }
 
   template <typename Which>
@@ -325,9 +370,11 @@ class Step {
   }
 
   ModelPartition& data_;
+  const ModelPartition& found_;
   const Timestamp now_;
   const bool heeded_;
   const OperationResult* const answered_;
+  const Error* const refusal_;
 };
 
 // Whether a condition holds between the partition before the batch and after it.
@@ -418,7 +465,7 @@ Result<Applied> predict(ModelPartition& data, const std::optional<Fence>& fence,
   // What would be there after the batch, if no operation minded the version it found.
   ModelPartition after = data;
   for (const Operation& operation : batch.operations) {
-    static_cast<void>(std::visit(Step(after, now, Step::Expected::Ignored, nullptr), operation));
+    static_cast<void>(std::visit(Step(after, data, now, Step::Versions::Ignored, {}), operation));
   }
   for (std::size_t i = 0; i < batch.conditions.size(); ++i) {
     const auto index = static_cast<std::int64_t>(i);
@@ -428,13 +475,22 @@ Result<Applied> predict(ModelPartition& data, const std::optional<Fence>& fence,
   }
 
   ModelPartition next = data;
+  ModelPartition found = data;
   Applied applied;
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
-    const bool known = answered && i < answered->results.size();
-    const OperationResult* result = known ? &answered->results[i] : nullptr;
-    auto done = std::visit(Step(next, now, Step::Expected::Heeded, result), batch.operations[i]);
-    if (!done) return std::move(done).error().with("operation", static_cast<std::int64_t>(i));
+    const auto index = static_cast<std::int64_t>(i);
+    Said said;
+    if (answered && i < answered->results.size()) said.result = &answered->results[i];
+    if (!answered && answered.error().field("operation", -1) == index) {
+      said.refusal = &answered.error();
+    }
+    auto done =
+        std::visit(Step(next, found, now, Step::Versions::Heeded, said), batch.operations[i]);
+    if (!done) return std::move(done).error().with("operation", index);
     applied.results.push_back(*std::move(done));
+    if (const auto* erase = std::get_if<op::EraseSpace>(&batch.operations[i])) {
+      static_cast<void>(Step(found, found, now, Step::Versions::Ignored, {})(*erase));
+    }
   }
   data = std::move(next);
   return applied;
@@ -447,6 +503,15 @@ const ModelRecord* ModelPartition::live(const std::string& space, const std::str
   const auto found = records.find({space, key});
   if (found == records.end() || gone(found->second.expires_at, now)) return nullptr;
   return &found->second;
+}
+
+Version ModelPartition::lapsed(const std::string& space, Timestamp now) const {
+  Version highest = 0;
+  for (const auto& [key, record] : records) {
+    if (key.first != space || !gone(record.expires_at, now)) continue;
+    highest = std::max(highest, record.version);
+  }
+  return highest;
 }
 
 std::string Model::commit(const Partition& partition, const std::optional<Fence>& fence,

@@ -4,7 +4,8 @@
 // operation by operation on a copy, which is thrown away when one is refused.
 //
 // Where the port promises less than one exact answer (which version a record gets after it expired,
-// by how much a revision grows) the model checks what is promised and goes on with what it saw.
+// or must be above, by how much a revision grows) the model checks what is promised and goes on
+// with what it saw.
 
 #include "store/store.h"
 
@@ -41,9 +42,11 @@ struct ModelQueue {
 struct ModelPartition {
   using Key = std::pair<std::string, std::string>;
 
-  std::map<Key, ModelRecord> records;      // by space and key; those that expired, too
-  std::map<std::string, Version> erased;   // by space: the highest version that surely was removed
-  std::map<std::string, Version> expired;  // by space: the highest version that ever expired
+  std::map<Key, ModelRecord> records;  // by space and key; those that expired, too
+  // By space: the highest version that surely was removed, and the highest that may have been, with
+  // what had expired at the last commit.
+  std::map<std::string, Version> erased;
+  std::map<std::string, Version> expired;
   std::map<std::string, ModelLog> logs;
   std::map<std::string, Lease> leases;
   std::map<std::string, std::uint64_t> epochs;
@@ -51,6 +54,8 @@ struct ModelPartition {
   std::map<std::string, std::int64_t> limiters;
 
   const ModelRecord* live(const std::string& space, const std::string& key, Timestamp now) const;
+  // The highest version among the records of the space that have expired by now.
+  Version lapsed(const std::string& space, Timestamp now) const;
 };
 
 class Model {

@@ -51,6 +51,8 @@ class Reads {
       usage.records += 1;
       usage.bytes += stored.value.size();
     }
+    usage.floor = std::max({orNever(data_.erased, q.space), orNever(data_.expired, q.space),
+                            data_.lapsed(q.space, now_)});
     return usage;
   }
 
@@ -147,6 +149,19 @@ class Reads {
   const Timestamp now_;
 };
 
+// The floor has all that was surely removed or has expired since; what expired and was written
+// again, only if it was swept in between. What the store shows is what it is, from now on.
+void learnFloor(ModelPartition& data, const std::string& space, Timestamp now, Version shown) {
+  const Version lapsed = data.lapsed(space, now);
+  Version& erased = data.erased[space];
+  Version& expired = data.expired[space];
+  const bool possible =
+      std::max(erased, lapsed) <= shown && shown <= std::max({erased, expired, lapsed});
+  if (!possible) return;
+  expired = shown;
+  if (shown > lapsed) erased = shown;
+}
+
 }  // namespace
 
 std::string Model::read(const Partition& partition, const Query& query, Timestamp now,
@@ -160,6 +175,9 @@ std::string Model::read(const Partition& partition, const Query& query, Timestam
       log->second.seen_revision = revision;
       log->second.seen_changes = log->second.changes;
     }
+  }
+  if (const auto* asked = std::get_if<query::GetUsage>(&query)) {
+    learnFloor(data, asked->space, now, std::get<Usage>(answered).floor);
   }
   const Answer predicted = std::visit(Reads(data, now), query);
   // Text is slow but knows what has no meaning; what is equal anyway needs none.

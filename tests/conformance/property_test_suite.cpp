@@ -241,7 +241,7 @@ class Worker {
 
   Batch batch() {
     const std::string key(1, static_cast<char>('a' + random_.below(3)));
-    switch (random_.below(9)) {
+    switch (random_.below(11)) {
       case 0:
         return conformance::batch(put("s", key), append("l", unique()));
       case 1:
@@ -263,6 +263,10 @@ class Worker {
       }
       case 7:
         return conformance::batch(complete("q", last_id_.empty() ? "none" : last_id_));
+      case 8:
+        return conformance::batch(withVersion(put("s", key), 1 + random_.below(60)));
+      case 9:
+        return conformance::batch(withLast(erase("s", key), random_.below(50)));
       default:
         return conformance::batch(eraseSpace("limited"), add("n", key, 1));
     }

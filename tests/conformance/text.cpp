@@ -113,7 +113,7 @@ std::string text(const LogInfo& info) {
 }
 
 std::string text(const Usage& usage) {
-  return fmt::format("usage records={} bytes={}", usage.records, usage.bytes);
+  return fmt::format("usage records={} bytes={} floor={}", usage.records, usage.bytes, usage.floor);
 }
 
 std::string text(const QueueInfo& info) {
@@ -146,6 +146,18 @@ constexpr std::array<std::string_view, std::variant_size_v<Operation>> kOperatio
     "Park",  "Revive",  "Take",        "DropPartition"};
 constexpr std::array<std::string_view, std::variant_size_v<Condition>> kConditions = {
     "RecordVersion", "SpaceWithin", "LogEndsAt", "LogUnchanged", "QueueWithin"};
+
+template <typename Part>
+std::string versionsOf(const Part& part) {
+  std::string out;
+  const auto show = [&out](std::string_view name, const std::optional<Version>& version) {
+    if (version) out += fmt::format(" {}={}", name, *version);
+  };
+  if constexpr (requires { part.expected; }) show("expected", part.expected);
+  if constexpr (requires { part.version; }) show("version", part.version);
+  if constexpr (requires { part.last; }) show("last", part.last);
+  return out;
+}
 
 // The fields that a part has, by name.
 template <typename Part>
@@ -184,10 +196,7 @@ std::string fieldsOf(const Part& part) {
   if constexpr (requires { part.expiry; }) {
     show(part.expiry.keep_existing ? "expires_if_new" : "expires", text(part.expiry.at));
   }
-  if constexpr (requires { part.expected; }) {
-    if (part.expected) show("expected", *part.expected);
-  }
-  if constexpr (requires { part.version; }) show("version", part.version);
+  out += versionsOf(part);
   if constexpr (requires { part.max_records; }) show("max_records", part.max_records);
   if constexpr (requires { part.max_bytes; }) show("max_bytes", part.max_bytes);
   if constexpr (requires { part.last_seq; }) show("last_seq", part.last_seq);

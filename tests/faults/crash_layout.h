@@ -9,6 +9,7 @@ namespace nimbus::faults {
 
 inline const std::string kFirstSpace = "first";
 inline const std::string kSecondSpace = "second";
+inline const std::string kFloorSpace = "floor";
 inline const std::string kKey = "number";
 inline const std::string kLog = "numbers";
 inline const std::string kQueue = "numbers";

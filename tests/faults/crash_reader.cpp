@@ -32,6 +32,7 @@ std::vector<store::Query> questions() {
   queries.emplace_back(store::query::GetRecord{kSecondSpace, kKey});
   queries.emplace_back(store::query::GetLogInfo{kLog});
   queries.emplace_back(store::query::GetQueueInfo{kQueue});
+  queries.emplace_back(store::query::GetUsage{kFloorSpace});
   return queries;
 }
 
@@ -59,10 +60,13 @@ Task<Result<std::uint64_t>> lastNumber(store::Store& store, int producer) {
   const std::uint64_t second = numberIn(std::get<std::optional<store::Record>>(answers[1]));
   const auto& log = std::get<store::LogInfo>(answers[2]);
   const auto& queue = std::get<store::QueueInfo>(answers[3]);
-  if (first != second || first != log.last_seq || first != log.entries || first != queue.waiting) {
-    co_return Error(Code::Internal,
-                    fmt::format("torn: records {} and {}, log {} with {} entries, queue {}", first,
-                                second, log.last_seq, log.entries, queue.waiting));
+  const auto& floor = std::get<store::Usage>(answers[4]).floor;
+  if (first != second || first != floor || first != log.last_seq || first != log.entries ||
+      first != queue.waiting) {
+    co_return Error(
+        Code::Internal,
+        fmt::format("torn: records {} and {}, floor {}, log {} with {} entries, queue {}", first,
+                    second, floor, log.last_seq, log.entries, queue.waiting));
   }
   NIMBUS_CO_CHECK(co_await checkLog(store, partition, first));
   co_return first;

@@ -3,7 +3,8 @@
 //   crash_writer DATABASE FIRST_PRODUCER PRODUCERS full|normal|off
 //
 // Producer p commits 1, 2, 3, … to a partition of its own, each number in one batch that writes it
-// to two records, a log and a queue. Whatever a crash leaves, all four must agree.
+// to two records, the floor of a space that has none, a log and a queue. Whatever a crash leaves,
+// all five must agree.
 //
 // Lines: "open" once, "ack P N" when N of producer P is durable, "err P N CODE OUTCOME" when it was
 // not; N is then tried again. "check ok" or "check CODE" when the answer of the store's check has
@@ -46,11 +47,13 @@ store::Batch numbered(std::uint64_t n) {
                         .value = text + std::string(n * 37 % 2000, '.'),
                         .expiry = {},
                         .expected = {}};
+  store::op::Erase floor{.space = kFloorSpace, .key = kKey, .expected = {}, .last = n};
   store::op::Append entry{
       .log = kLog, .id = text, .value = text, .terms = {{"number", text}}, .fingerprint = text};
   store::op::Push item{.queue = kQueue, .id = text, .payload = text, .due_at = {}};
   batch.operations.emplace_back(std::move(first));
   batch.operations.emplace_back(std::move(second));
+  batch.operations.emplace_back(std::move(floor));
   batch.operations.emplace_back(std::move(entry));
   batch.operations.emplace_back(std::move(item));
   return batch;

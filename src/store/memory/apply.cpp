@@ -15,6 +15,7 @@ class Apply {
   OperationResult operator()(const op::Put& o) const {
     StoredRecord& record = write(o.space, o.key, o.expiry);
     record.value = o.value;
+    if (o.version) record.version = *o.version;
     return RecordWritten{record.version, record.expires_at};
   }
   OperationResult operator()(const op::Add& o) const {
@@ -28,18 +29,20 @@ class Apply {
   }
   OperationResult operator()(const op::Touch& o) const {
     StoredRecord& record = data_.spaces.at(o.space).records.at(o.key);
-    ++record.version;
+    record.version = o.version.value_or(record.version + 1);
     record.expires_at = o.expires_at;
     return RecordWritten{record.version, record.expires_at};
   }
   OperationResult operator()(const op::Erase& o) const {
     Space& space = data_.spaces[o.space];
+    space.floor = std::max(space.floor, o.last);
     const auto found = space.records.find(o.key);
     if (found == space.records.end()) return Removed{0};
     return Removed{eraseRecord(space, found)};
   }
   OperationResult operator()(const op::EraseSpace& o) const {
     Space& space = data_.spaces[o.space];
+    space.floor = std::max(space.floor, o.last);
     std::uint64_t count = 0;
     while (!space.records.empty()) count += eraseRecord(space, space.records.begin());
     return Removed{count};

@@ -2,7 +2,7 @@
 #include "store/rules.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string_view>
 
 namespace nimbus::store::memory {
@@ -17,7 +17,7 @@ class Check {
       : data_(data), batch_(batch), now_(now) {
     for (const Operation& operation : batch.operations) {
       if (const auto* erase = std::get_if<op::EraseSpace>(&operation)) {
-        cleared_.insert(erase->space);
+        cleared_.emplace(erase->space, erase->last);
       }
     }
   }
@@ -189,7 +189,27 @@ class Check {
 
   // ---- records
 
-  Result<> allowed(const op::Put& o) const { return expected(o.expected, o.space, o.key); }
+  // What a version given for the record must be above.
+  Version highestBefore(const std::string& name, const std::string& key) const {
+    const Space& space = orEmpty(data_.spaces, name);
+    if (const auto cleared = cleared_.find(name); cleared != cleared_.end()) {
+      return std::max(space.highestVersion(), cleared->second);
+    }
+    const auto found = space.records.find(key);
+    return found != space.records.end() ? found->second.version : space.floor;
+  }
+  Result<> canTake(const std::optional<Version>& version, const std::string& space,
+                   const std::string& key) const {
+    if (!version) return {};
+    const Version highest = highestBefore(space, key);
+    if (*version <= highest) return versionTooLow(*version, highest);
+    return {};
+  }
+
+  Result<> allowed(const op::Put& o) const {
+    NIMBUS_CHECK(expected(o.expected, o.space, o.key));
+    return canTake(o.version, o.space, o.key);
+  }
   Result<> allowed(const op::Erase& o) const { return expected(o.expected, o.space, o.key); }
   Result<> allowed(const op::EraseSpace&) const { return {}; }
   Result<> allowed(const op::Add& o) const {
@@ -200,7 +220,7 @@ class Check {
   Result<> allowed(const op::Touch& o) const {
     NIMBUS_CHECK(expected(o.expected, o.space, o.key));
     if (record(o.space, o.key) == nullptr) return notFound("record", o.key);
-    return {};
+    return canTake(o.version, o.space, o.key);
   }
 
   // ---- log
@@ -282,7 +302,7 @@ class Check {
   const PartitionData& data_;
   const Batch& batch_;
   const Timestamp now_;
-  std::set<std::string, std::less<>> cleared_;  // spaces
+  std::map<std::string, Version> cleared_;  // spaces that EraseSpace empties, and its `last`
 };
 
 }  // namespace

@@ -17,12 +17,21 @@ Version Space::liveVersion(const std::string& key, Timestamp now) const {
   return record != nullptr ? record->version : 0;
 }
 
+Version Space::highestVersion() const {
+  Version highest = floor;
+  for (const auto& [key, record] : records) highest = std::max(highest, record.version);
+  return highest;
+}
+
 Usage Space::usage(Timestamp now) const {
-  Usage usage;
+  Usage usage{.floor = floor};
   for (const auto& [key, record] : records) {
-    if (!isLive(record.expires_at, now)) continue;
-    ++usage.records;
-    usage.bytes += record.value.size();
+    if (isLive(record.expires_at, now)) {
+      ++usage.records;
+      usage.bytes += record.value.size();
+    } else {
+      usage.floor = std::max(usage.floor, record.version);
+    }
   }
   return usage;
 }

@@ -32,10 +32,11 @@ struct StoredRecord {
 // Expired records stay until they are written over, erased or swept; nothing but versions shows it.
 struct Space {
   std::map<std::string, StoredRecord> records;
-  Version floor = 0;  // the highest version ever removed
+  Version floor = 0;  // the highest version ever removed, or handed out and never stored
 
   const StoredRecord* findLive(const std::string& key, Timestamp now) const;
   Version liveVersion(const std::string& key, Timestamp now) const;  // 0 = absent
+  Version highestVersion() const;                                    // of all that is or was here
   Usage usage(Timestamp now) const;
 };
 

@@ -41,7 +41,7 @@ struct BatchWriter::Load {
     return Before(std::move(before));
   }
   Loaded operator()(const op::EraseSpace& o) const {
-    NIMBUS_CHECK(writer.records_.loadCleared(o.space));
+    NIMBUS_CHECK(writer.records_.loadCleared(o));
     return Before();
   }
   Loaded operator()(const op::Add& o) const {
@@ -147,7 +147,10 @@ struct BatchWriter::CheckOperation {
     if (record.meets(expected)) return {};
     return versionConflict(record.currentVersion());
   }
-  Result<> operator()(const op::Put& o) const { return version(o.expected); }
+  Result<> operator()(const op::Put& o) const {
+    NIMBUS_CHECK(version(o.expected));
+    return writer.records_.checkVersion(o.space, std::get<RecordBefore>(before), o.version);
+  }
   Result<> operator()(const op::Erase& o) const { return version(o.expected); }
   Result<> operator()(const op::EraseSpace&) const { return {}; }
   Result<> operator()(const op::Add& o) const {
@@ -157,8 +160,9 @@ struct BatchWriter::CheckOperation {
   }
   Result<> operator()(const op::Touch& o) const {
     NIMBUS_CHECK(version(o.expected));
-    if (std::get<RecordBefore>(before).live) return {};
-    return notFound("record", o.key);
+    const auto& record = std::get<RecordBefore>(before);
+    if (!record.live) return notFound("record", o.key);
+    return writer.records_.checkVersion(o.space, record, o.version);
   }
 
   Result<> operator()(const op::Append& o) const {
@@ -229,10 +233,10 @@ struct BatchWriter::Write {
 
   Written operator()(const op::Put& o) const {
     const auto expires_at = expiryOf(o.expiry, {record().live, record().expires_at});
-    return answer(writer.records_.write(o.space, o.key, record(), o.value, expires_at));
+    return answer(writer.records_.write(o.space, o.key, record(), o.value, expires_at, o.version));
   }
   Written operator()(const op::Erase& o) const {
-    return answer(writer.records_.erase(o.space, o.key, record()));
+    return answer(writer.records_.erase(o.space, o.key, record(), o.last));
   }
   Written operator()(const op::EraseSpace& o) const {
     return answer(writer.records_.clear(o.space));
@@ -241,11 +245,12 @@ struct BatchWriter::Write {
     NIMBUS_TRY(const std::int64_t sum, sumOf(o, record()));
     const auto expires_at = expiryOf(o.expiry, {record().live, record().expires_at});
     NIMBUS_TRY(const RecordWritten written,
-               writer.records_.write(o.space, o.key, record(), std::to_string(sum), expires_at));
+               writer.records_.write(o.space, o.key, record(), std::to_string(sum), expires_at,
+                                     std::nullopt));
     return OperationResult(Added{sum, written.version, written.expires_at});
   }
   Written operator()(const op::Touch& o) const {
-    return answer(writer.records_.touch(o.space, o.key, record(), o.expires_at));
+    return answer(writer.records_.touch(o, record()));
   }
 
   Written operator()(const op::Append& o) const {

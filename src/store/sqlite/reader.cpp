@@ -112,9 +112,10 @@ struct Reader::Statements {
         scan_record_range(c, "SELECT " NIMBUS_RECORD_COLUMNS
                              ", iif(?6, value, NULL) FROM record WHERE partition=?1 AND space=?2"
                              " AND " NIMBUS_LIVE " AND key>=?4 AND key<?7 ORDER BY key LIMIT ?5"),
-        usage(c,
-              "SELECT count(*), coalesce(sum(length(value)), 0) FROM record"
-              " WHERE partition=?1 AND space=?2 AND key>x'' AND " NIMBUS_LIVE),
+        usage(c, "SELECT count(*) FILTER(WHERE key>x'' AND " NIMBUS_LIVE
+                 "), coalesce(sum(length(value)) FILTER(WHERE key>x'' AND " NIMBUS_LIVE
+                 "), 0), coalesce(max(version) FILTER(WHERE key=x'' OR expires_at<=?3), 0)"
+                 " FROM record WHERE partition=?1 AND space=?2"),
         log_id(c, "SELECT id, last_seq, entries, revision FROM log WHERE partition=?1 AND name=?2"),
         get_entry(c, "SELECT " NIMBUS_ENTRY_COLUMNS " FROM entry WHERE log=?1 AND id=?2"),
         scan_log(c, "SELECT " NIMBUS_ENTRY_COLUMNS
@@ -213,7 +214,7 @@ struct Reader::Answering {
   Result<Answer> operator()(const query::GetUsage& q) const {
     auto rows = statements.usage.query(partition, q.space, now);
     NIMBUS_CHECK(rows.next());
-    return Answer(Usage{rows.unsignedInteger(0), rows.unsignedInteger(1)});
+    return Answer(Usage{rows.unsignedInteger(0), rows.unsignedInteger(1), rows.unsignedInteger(2)});
   }
 
   // 0 is no log's id.

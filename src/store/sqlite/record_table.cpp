@@ -121,16 +121,29 @@ Result<RecordBefore> RecordTable::load(std::string_view space, std::string_view 
   return before;
 }
 
-Result<> RecordTable::loadCleared(std::string_view space_name) {
-  Space& space = this->space(space_name);
+Result<> RecordTable::loadCleared(const op::EraseSpace& erase) {
+  Space& space = this->space(erase.space);
   NIMBUS_CHECK(loadHeader(space));
-  NIMBUS_TRY(space.cleared_live, liveTotals(space_name));
-  auto rows = highest_version_.query(partition_, space_name);
+  NIMBUS_TRY(space.cleared_live, liveTotals(erase.space));
+  auto rows = highest_version_.query(partition_, std::string_view(erase.space));
   NIMBUS_CHECK(rows.next());
-  space.cleared_floor = std::max(space.floor, rows.unsignedInteger(0));
+  space.cleared_floor = std::max({space.floor, rows.unsignedInteger(0), erase.last});
   space.cleared = true;
   space.planned.add(-space.stored.records, -space.stored.bytes);
   space.planned_live.add(-space.cleared_live.records, -space.cleared_live.bytes);
+  return {};
+}
+
+Result<> RecordTable::checkVersion(std::string_view space_name, const RecordBefore& before,
+                                   const std::optional<Version>& version) {
+  if (!version) return {};
+  Version highest = before.version;
+  if (!before.present) {
+    Space& space = this->space(space_name);
+    NIMBUS_CHECK(loadHeader(space));
+    highest = space.cleared ? space.cleared_floor : space.floor;
+  }
+  if (*version <= highest) return versionTooLow(*version, highest);
   return {};
 }
 
@@ -179,6 +192,12 @@ Result<> RecordTable::changeTotals(Space& space, std::int64_t records, std::int6
   return {};
 }
 
+void RecordTable::raiseFloor(Space& space, Version floor) {
+  if (floor <= space.floor) return;
+  space.floor = floor;
+  space.header_changed = true;
+}
+
 Result<> RecordTable::moveExpiry(std::string_view space, std::string_view key,
                                  const std::optional<Timestamp>& from,
                                  const std::optional<Timestamp>& to) {
@@ -190,46 +209,48 @@ Result<> RecordTable::moveExpiry(std::string_view space, std::string_view key,
 
 Result<RecordWritten> RecordTable::write(std::string_view space_name, std::string_view key,
                                          const RecordBefore& before, std::string_view value,
-                                         const std::optional<Timestamp>& expires_at) {
+                                         const std::optional<Timestamp>& expires_at,
+                                         const std::optional<Version>& version) {
   Space& space = this->space(space_name);
   if (!before.present) NIMBUS_CHECK(loadHeader(space));
-  const Version version = (before.present ? before.version : space.floor) + 1;
+  const Version taken = version.value_or((before.present ? before.version : space.floor) + 1);
   const auto sweep_at = sweepAt(expires_at);
-  NIMBUS_CHECK(put_.run(partition_, space_name, key, version, expires_at, now_, sweep_at, value));
+  NIMBUS_CHECK(put_.run(partition_, space_name, key, taken, expires_at, now_, sweep_at, value));
   NIMBUS_CHECK(moveExpiry(space_name, key, before.sweep_at, sweep_at));
   const std::int64_t bytes_before = before.present ? asSigned(before.size) : 0;
   NIMBUS_CHECK(changeTotals(space, before.present ? 0 : 1, asSigned(value.size()) - bytes_before));
-  return RecordWritten{version, expires_at};
+  return RecordWritten{taken, expires_at};
 }
 
-Result<RecordWritten> RecordTable::touch(std::string_view space, std::string_view key,
-                                         const RecordBefore& before,
-                                         const std::optional<Timestamp>& expires_at) {
-  const Version version = before.version + 1;
-  const auto sweep_at = sweepAt(expires_at);
-  NIMBUS_CHECK(touch_.run(partition_, space, key, version, expires_at, sweep_at));
+Result<RecordWritten> RecordTable::touch(const op::Touch& touch, const RecordBefore& before) {
+  const std::string_view space = touch.space;
+  const std::string_view key = touch.key;
+  const Version version = touch.version.value_or(before.version + 1);
+  const auto sweep_at = sweepAt(touch.expires_at);
+  NIMBUS_CHECK(touch_.run(partition_, space, key, version, touch.expires_at, sweep_at));
   NIMBUS_CHECK(moveExpiry(space, key, before.sweep_at, sweep_at));
-  return RecordWritten{version, expires_at};
+  return RecordWritten{version, touch.expires_at};
 }
 
 Result<Removed> RecordTable::erase(std::string_view space_name, std::string_view key,
-                                   const RecordBefore& before) {
-  if (!before.present) return Removed{0};
+                                   const RecordBefore& before, Version last) {
+  if (!before.present && last == 0) return Removed{0};
   Space& space = this->space(space_name);
   NIMBUS_CHECK(loadHeader(space));
+  raiseFloor(space, std::max(before.version, last));
+  if (!before.present) return Removed{0};
   NIMBUS_CHECK(erase_.run(partition_, space_name, key));
   NIMBUS_CHECK(moveExpiry(space_name, key, before.sweep_at, std::nullopt));
-  space.floor = std::max(space.floor, before.version);
   NIMBUS_CHECK(changeTotals(space, -1, -asSigned(before.size)));
   return Removed{before.live ? 1U : 0U};
 }
 
 Result<Removed> RecordTable::clear(std::string_view space_name) {
   Space& space = this->space(space_name);
+  raiseFloor(space, space.cleared_floor);
   if (space.stored.records == 0) return Removed{0};
   NIMBUS_CHECK(clear_expiries_.run(partition_, space_name));
   NIMBUS_CHECK(clear_.run(partition_, space_name));
-  space.floor = space.cleared_floor;
   space.stored = {};
   space.header_changed = true;
   return Removed{static_cast<std::uint64_t>(space.cleared_live.records)};
@@ -282,7 +303,7 @@ Result<std::uint64_t> RecordTable::sweep(Timestamp now, std::uint64_t limit) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     const bool first = i == 0 || found[i].partition != found[i - 1].partition;
     if (first) begin(found[i].partition, now);
-    NIMBUS_CHECK(erase(found[i].space, found[i].key, found[i].before));
+    NIMBUS_CHECK(erase(found[i].space, found[i].key, found[i].before, 0));
     const bool last = i + 1 == found.size() || found[i].partition != found[i + 1].partition;
     if (last) NIMBUS_CHECK(finish());
   }

@@ -44,7 +44,11 @@ class RecordTable {
   // The record as an operation finds it: gone if the batch has emptied its space.
   Result<RecordBefore> loadForChange(std::string_view space, std::string_view key, Values values);
   // Notes that the batch empties the space: what follows in the batch finds nothing in it.
-  Result<> loadCleared(std::string_view space);
+  Result<> loadCleared(const op::EraseSpace& erase);
+
+  // Conflict if the record cannot take this version. `before` as found by the operation.
+  Result<> checkVersion(std::string_view space, const RecordBefore& before,
+                        const std::optional<Version>& version);
 
   // How the batch would change a space, told operation by operation before the first write.
   // `after`: what the record will be; absent = removed.
@@ -55,14 +59,15 @@ class RecordTable {
   void plan(std::string_view space, const RecordBefore& before, const std::optional<After>& after);
   Result<> checkWithin(const require::SpaceWithin& limit);
 
-  // Writes. `before` as loaded.
+  // Writes. `before` as loaded. `version`: absent = the next.
   Result<RecordWritten> write(std::string_view space, std::string_view key,
                               const RecordBefore& before, std::string_view value,
-                              const std::optional<Timestamp>& expires_at);
-  Result<RecordWritten> touch(std::string_view space, std::string_view key,
-                              const RecordBefore& before,
-                              const std::optional<Timestamp>& expires_at);
-  Result<Removed> erase(std::string_view space, std::string_view key, const RecordBefore& before);
+                              const std::optional<Timestamp>& expires_at,
+                              const std::optional<Version>& version);
+  Result<RecordWritten> touch(const op::Touch& touch, const RecordBefore& before);
+  // `last`: see op::Erase.
+  Result<Removed> erase(std::string_view space, std::string_view key, const RecordBefore& before,
+                        Version last);
   Result<Removed> clear(std::string_view space);
 
   // Writes the headers of the spaces that changed. The last step of a batch.
@@ -98,7 +103,7 @@ class RecordTable {
     // Set if the batch empties the space.
     bool cleared = false;
     Totals cleared_live;
-    Version cleared_floor = 0;
+    Version cleared_floor = 0;  // after that
   };
 
   Space& space(std::string_view name) { return *spaces_.find(name).thing; }
@@ -108,6 +113,7 @@ class RecordTable {
   Result<> loadHeader(Space& space);
   Result<Totals> liveTotals(std::string_view space);
   Result<> changeTotals(Space& space, std::int64_t records, std::int64_t bytes);
+  static void raiseFloor(Space& space, Version floor);  // the header is loaded
 
   const Millis sweep_grain_;
   Text partition_;

@@ -6,7 +6,8 @@
 //
 // record     One row per record, clustered so that a session's rows lie together. The row with the
 //            empty key is the header of its space: `version` is the floor (the highest version ever
-//            removed), `value` the number of records and of their bytes, 8 bytes each, big-endian.
+//            removed, or handed out and never stored), `value` the number of records and of their
+//            bytes, 8 bytes each, big-endian.
 //            It lies beside the records because most commits change both, and one page is
 //            cheaper to write than two. The table has no further index: so writing a record is one
 //            search and one change in place.

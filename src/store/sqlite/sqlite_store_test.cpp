@@ -432,7 +432,11 @@ TEST_F(SqliteStoreTest, TheTotalsOfASpaceAreThoseOfItsRows) {
   clock_.advance(std::chrono::hours(1));
   EXPECT_EQ(finish(store->sweep(Millis(1000)))->removed, 1U);
   expectTotals(1, 1);
+  commit(op::Erase{.space = "s", .key = "never", .expected = {}, .last = 20});
+  expectTotals(1, 1);
   commit(op::EraseSpace{"s"});
+  expectTotals(0, 0);
+  commit(op::EraseSpace{.space = "s", .last = 30});
   expectTotals(0, 0);
 }
 
