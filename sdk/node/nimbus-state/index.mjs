@@ -1,0 +1,3 @@
+import api from './index.js';
+
+export const { state, State, StateError, log } = api;

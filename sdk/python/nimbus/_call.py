@@ -1,0 +1,140 @@
+"""A call while it runs, and what belongs to it."""
+
+from __future__ import annotations
+
+import time
+from contextvars import ContextVar
+from typing import Any
+
+from nimbus._channel import Channel
+from nimbus._errors import StateError
+from nimbus._json import loads
+from nimbus._remote import Remote, Requests
+from nimbus._space import Limits, Row, Space
+
+
+class Context(dict[str, Any]):
+    """The third argument of a handler: context.request_id, or context["request_id"]."""
+
+    request_id: str
+    function_id: str
+    version: int
+    session_key: str | None
+    session_seq: int | None
+    attempt: int
+    deadline_ms: int
+    traceparent: str | None
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the context has no {name!r}") from None
+
+    def remaining_ms(self) -> int:
+        """How long the call may still take; 0 if its time is over."""
+        return max(0, self.deadline_ms - time.time_ns() // 1_000_000)
+
+
+_NOW = b'},"now":'
+
+
+class Call:
+    __slots__ = (
+        "_arrived",
+        "_channel",
+        "_head",
+        "_limits",
+        "_members",
+        "_requests",
+        "_values",
+        "ended",
+        "half_lines",
+        "request",
+        "spaces",
+    )
+
+    def __init__(
+        self, channel: Channel, limits: Limits, request: int, head: bytes, values: list[bytes], arrived: float
+    ) -> None:
+        """`arrived`: what time.monotonic() said when the Invoke was read. Raises ValueError if `head` is not one."""
+        self.request = request
+        self.ended = False
+        self.half_lines: dict[str, bytes] = {}  # by stream: what was printed without an end of line
+        self._channel = channel
+        self._limits = limits
+        self._head = head
+        self._members = _members_of(head)
+        self._values = values
+        self._arrived = arrived
+        self.spaces: dict[str, Space | Remote] = {}  # by scope, those that have been used
+        self._requests: Requests | None = None
+
+    def context(self) -> Context:
+        return Context(loads(self._head)["context"])
+
+    def open(self, scope: str) -> Space | Remote:
+        """The state of a scope that is not among `spaces` yet. Where several threads want it, they get the same."""
+        if not self._limits.enabled:
+            raise StateError("forbidden", "this function has no state: state_config.enabled is false")
+        space = self.spaces.setdefault(scope, self._make(scope))
+        if self.ended:  # looked at last: end() may not have seen what was added
+            raise StateError("unavailable", "the call that this state belongs to has ended")
+        return space
+
+    def end(self) -> tuple[str, list[bytes]]:
+        """No operation comes through any more. Returns what the call did to its session; see Space.close().
+
+        Lets go of the spaces, which refer back to the call: without that only the garbage collector could
+        free the two.
+        """
+        self.ended = True
+        session = self.spaces.get("session")
+        self.spaces = {}
+        return session.close() if isinstance(session, Space) else ("", [])
+
+    def _make(self, scope: str) -> Space | Remote:
+        clock = self._members["now"] - self._arrived * 1000
+        if scope == "invocation":
+            return Space(self._limits, clock)
+        state = self._members.get("state") if scope == "session" else None
+        if state is None:
+            return Remote(self._state_requests(), scope)
+        return Space(self._limits, clock, state["keys"], self._values, state["floor"], self._load, state["complete"])
+
+    def _load(self, keys: list[str] | None) -> tuple[list[Row], list[bytes]]:
+        members = {} if keys is None else {"keys": keys}
+        head, values = self._state_requests().send({"scope": "session", "operation": "load", **members})
+        return head["keys"], values
+
+    def _state_requests(self) -> Requests:
+        if self._requests is None:
+            self._requests = Requests(self._channel, self.request)
+        return self._requests
+
+
+def _members_of(head: bytes) -> dict[str, Any]:
+    """The head of an Invoke, without the context where that is quick to see: it is the longest part, and few
+    handlers look at it. No string in JSON holds these quotes, and what is left must be an object to its end.
+    """
+    context, now, rest = head.partition(_NOW)
+    if context.startswith(b'{"context":{') and now:
+        try:
+            return loads(b'{"now":' + rest)
+        except ValueError:
+            pass
+    members = loads(head)
+    if not isinstance(members, dict):
+        raise ValueError("the head of an Invoke is not an object")
+    return members
+
+
+_current: ContextVar[Call | None] = ContextVar("nimbus_call", default=None)
+
+enter = _current.set
+
+
+def current() -> Call | None:
+    """The call that this code belongs to, if it is still running."""
+    call = _current.get()
+    return None if call is None or call.ended else call
