@@ -9,6 +9,7 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED COMPONENTS core)
 find_package(simdjson REQUIRED)
+find_package(LibArchive REQUIRED)
 find_library(NIMBUS_SODIUM sodium REQUIRED)
 
 # Asio and Beast are compiled once, in src/base/asio_implementation.cpp, not in every file that uses them.
