@@ -1,0 +1,54 @@
+#pragma once
+// A session in the memory of the node that owns it.
+
+#include "base/steady_clock.h"
+#include "session/gate.h"
+#include "session/pool.h"
+#include "session/session_record.h"
+#include "state/space.h"
+#include "store/types.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace nimbus::session {
+
+// What the owner knows to be true, because the store refuses everyone else: every commit carries
+// the fence, and expects the version that the commit before gave the session's record.
+struct Activation {
+  Activation(std::string its_key, store::Partition its_partition)
+      : key(std::move(its_key)), partition(std::move(its_partition)) {}
+
+  const std::string key;
+  const store::Partition partition;
+  SessionRecord record;
+  store::Version record_version = 0;  // after the newest commit that was begun
+  store::Fence fence;
+  std::uint64_t last_number = 0;   // given to a call
+  std::uint64_t reserve_next = 1;  // how many numbers the next reservation takes
+  state::Space space;
+  GatePtr newest;            // of the newest commit; null: none that matters
+  Pool::MemberPtr instance;  // that it sticks to
+  SteadyTime last_use;
+
+  // A commit was lost: what is here is not what is stored.
+  bool isDoomed() const { return newest && newest->state() == Gate::State::Failed; }
+  bool isDurable() const { return !newest || newest->state() == Gate::State::Open; }
+
+  void bindTo(const Pool::MemberPtr& member) {
+    if (instance == member) return;
+    unbind();
+    instance = member;
+    if (member) ++member->bound;
+  }
+  void unbind() {
+    if (instance) --instance->bound;
+    instance.reset();
+  }
+};
+
+using ActivationPtr = std::shared_ptr<Activation>;
+
+}  // namespace nimbus::session

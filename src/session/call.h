@@ -1,0 +1,66 @@
+#pragma once
+// One call on its way through the server.
+
+#include "base/clock.h"
+#include "base/one_shot.h"
+#include "base/result.h"
+#include "base/steady_clock.h"
+#include "session/function_spec.h"
+#include "session/gate.h"
+#include "state/operation.h"
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace nimbus::session {
+
+// What a function says when it raises.
+struct FunctionFailure {
+  std::string type;
+  std::string message;
+  std::string trace;
+};
+
+// How a call ended. The answer may leave when the gate is open.
+struct Outcome {
+  // Set if the call was not carried out, or not to its end; FunctionError with `failure`.
+  std::optional<Error> error = {};
+  std::optional<FunctionFailure> failure = {};
+  int status_code = 200;
+  std::string body = {};                 // JSON
+  state::Answer answer = {};             // of an operation
+  std::uint64_t seq = 0;                 // 0: it has no place in the order of a session
+  std::string instance = {};             // empty: none ran it
+  std::chrono::microseconds duration{};  // from the instance's start on it to its end
+  GatePtr gate = {};                     // null: nothing to wait for
+  bool drives = false;                   // whoever answers must drive the gate, not only wait
+};
+
+struct Call : boost::intrusive_ref_counter<Call> {
+  FunctionPtr function;
+  std::string request_id;
+  std::optional<std::string> session_key;  // absent: stateless
+  std::string payload;                     // JSON
+  std::string traceparent;
+  Millis timeout{30'000};
+  SteadyTime accepted_at;
+  bool only_if_idle = false;  // refuse it if its session is busy
+  // Instead of a run of the function: one operation on the session's state, in its order.
+  std::optional<state::Operation> operation;
+
+  // Whoever sets it first sees to the outcome: its run, or who gives it up before that.
+  std::atomic<bool> claimed = false;
+  OneShot<Outcome> outcome;
+
+  bool claim() { return !claimed.exchange(true, std::memory_order_acq_rel); }
+};
+
+using CallPtr = boost::intrusive_ptr<Call>;
+
+}  // namespace nimbus::session

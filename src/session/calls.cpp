@@ -1,0 +1,279 @@
+#include "session/calls.h"
+
+#include "base/log.h"
+#include "state/stored.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+
+#include <any>
+#include <atomic>
+#include <functional>
+#include <utility>
+
+namespace nimbus::session {
+namespace {
+
+namespace asio = boost::asio;
+using dispatch::Async;
+using dispatch::SubmitStatus;
+using dispatch::TaskOutcome;
+
+// What divides the id of a function from the key of a session in the dispatcher's name of it:
+// neither can hold it.
+constexpr char kDivider = '\0';
+constexpr std::uint32_t kNoLimit = 1U << 30U;
+// How long calls may take to notice that their instances are gone.
+constexpr Millis kPatience{500};
+
+void giveUp(Call& call, Error why) {
+  Outcome outcome;
+  outcome.error = std::move(why);
+  call.outcome.set(std::move(outcome));
+}
+
+}  // namespace
+
+struct Calls::Shard {
+  asio::any_io_executor executor;
+  std::unordered_map<std::string, std::unique_ptr<FunctionHost>> hosts;
+};
+
+Calls::Calls(Parts parts, Threads& threads)
+    : node_{std::move(parts.node_id),
+            parts.store,
+            parts.keeper,
+            parts.clock,
+            parts.random,
+            counts_,
+            [this](const CallPtr& call) {
+              if (const Result<> taken = submit(call); !taken) giveUp(*call, taken.error());
+            }},
+      threads_(threads) {
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    shards_.push_back(std::make_unique<Shard>());
+    shards_.back()->executor = threads.executor(i);
+  }
+  dispatch::DispatcherConfig config;
+  config.pool_size = threads.size();
+  config.queue_size = 0;
+  config.session_queue_size = kNoLimit;  // each call brings its function's
+  config.task_timeout = dispatch::Duration::zero();
+  config.max_results = 0;
+  config.session_idle_time = std::chrono::seconds(1);
+  config.place = [this](std::string_view name, std::size_t) {
+    return shardOf(name.substr(0, name.find(kDivider)));
+  };
+  config.schedule = [this](std::size_t worker) {
+    asio::post(threads_.context(worker), [this, worker] { dispatcher_->run(worker); });
+  };
+  dispatcher_ = std::make_unique<dispatch::Dispatcher>(
+      std::move(config),
+      [this](const dispatch::Task& task, std::stop_token) { return handle(task); });
+}
+
+Calls::~Calls() = default;
+
+std::string Calls::nameOf(std::string_view function_id, std::string_view session_key) {
+  std::string name;
+  name.reserve(function_id.size() + 1 + session_key.size());
+  name.append(function_id).push_back(kDivider);
+  name.append(session_key);
+  return name;
+}
+
+// A stateless call is a session of its own: in nobody's way.
+std::string Calls::nameOf(const Call& call) {
+  if (call.session_key) return nameOf(call.function->id, *call.session_key);
+  return nameOf(call.function->id, std::string(1, kDivider) + call.request_id);
+}
+
+std::size_t Calls::shardOf(std::string_view function_id) const {
+  return std::hash<std::string_view>()(function_id) % shards_.size();
+}
+
+FunctionHost& Calls::hostOf(Shard& shard, const std::string& function_id) {
+  std::unique_ptr<FunctionHost>& host = shard.hosts[function_id];
+  if (!host) {
+    host = std::make_unique<FunctionHost>(node_, function_id, shard.executor, logOf(function_id));
+  }
+  return *host;
+}
+
+std::shared_ptr<FunctionLog> Calls::logOf(std::string_view function_id) {
+  const std::lock_guard lock(logs_mutex_);
+  std::shared_ptr<FunctionLog>& log = logs_[std::string(function_id)];
+  if (!log) log = std::make_shared<FunctionLog>();
+  return log;
+}
+
+Result<> Calls::submit(const CallPtr& call) {
+  if (stopping_.load(std::memory_order_relaxed)) {
+    return Error(Code::Unavailable, "the server is stopping");
+  }
+  dispatch::Task task;
+  task.id = call->request_id;
+  task.session_id = nameOf(*call);
+  task.payload = call;
+  if (call->only_if_idle) {
+    task.session_queue_size = 1;
+  } else if (call->function->max_waiting != 0) {
+    task.session_queue_size = call->function->max_waiting + 1;  // and one that runs
+  }
+  call->accepted_at = node_.clock.now();
+  switch (dispatcher_->submit(std::move(task))) {
+    case SubmitStatus::Accepted:
+      return {};
+    case SubmitStatus::QueueFull: {
+      if (call->only_if_idle) return Error(Code::Conflict, "the session is busy");
+      const auto session = dispatcher_->session(nameOf(*call));
+      const std::size_t unfinished = session ? session->unfinished_tasks : 0;
+      return Error(Code::QueueFull, "too many calls are waiting for this session")
+          .with("queue_length", static_cast<std::int64_t>(unfinished > 0 ? unfinished - 1 : 0))
+          .with("limit", call->function->max_waiting)
+          .with("retry_after_ms", 1000);
+    }
+    case SubmitStatus::DuplicateId:
+      return Error(Code::Internal, "a call with this request id is under way");
+    default:
+      return Error(Code::Unavailable, "the server is stopping");
+  }
+}
+
+void Calls::abandon(Call& call) {
+  if (!call.claim()) return;
+  dispatcher_->cancel(call.request_id);
+  giveUp(call, Error(Code::Conflict, "its caller left before the call's turn came"));
+}
+
+Async<TaskOutcome> Calls::handle(const dispatch::Task& task) {
+  CallPtr call = std::any_cast<CallPtr>(task.payload);
+  Shard& shard = *shards_[shardOf(call->function->id)];
+  if (!call->claim()) co_return TaskOutcome::ok();
+  FunctionHost& host = hostOf(shard, call->function->id);
+  co_await host.run(std::move(call));
+  co_return TaskOutcome::ok();
+}
+
+Task<Result<>> Calls::tryOutOn(Shard& shard, FunctionPtr function) {
+  const std::string id = function->id;
+  co_return co_await hostOf(shard, id).tryOut(std::move(function));
+}
+
+Task<Result<>> Calls::tryOut(FunctionPtr function) {
+  Shard& shard = *shards_[shardOf(function->id)];
+  co_return co_await asio::co_spawn(shard.executor, tryOutOn(shard, std::move(function)),
+                                    asio::use_awaitable);
+}
+
+// ---- Sessions
+
+Task<Result<SessionView>> Calls::show(std::string function_id, std::string session_key) {
+  std::vector<store::Query> queries;
+  queries.emplace_back(store::query::GetRecord{kSessionSpace, kSessionRecord});
+  store::query::ScanRecords keys;
+  keys.space = state::kSpace;
+  keys.limit = 1000;
+  keys.values = store::Values::Omit;
+  queries.emplace_back(std::move(keys));
+  queries.emplace_back(store::query::GetUsage{state::kSpace});
+  NIMBUS_CO_TRY(
+      std::vector<store::Answer> answers,
+      co_await node_.store.read(sessionPartition(function_id, session_key), std::move(queries)));
+  const auto stored = std::get<std::optional<store::Record>>(std::move(answers[0]));
+  const Error unknown(Code::NotFound, fmt::format("there is no session \"{}\"", session_key));
+  if (!stored) co_return unknown;
+  SessionView view;
+  NIMBUS_CO_TRY(view.record, SessionRecord::fromJson(stored->value));
+  if (view.record.isOver(node_.store.now())) co_return unknown;
+  for (const store::Record& record : std::get<store::RecordPage>(answers[1]).items) {
+    view.state_keys.push_back(record.key);
+  }
+  view.total_size = std::get<store::Usage>(answers[2]).bytes;
+  if (const auto line = dispatcher_->session(nameOf(function_id, session_key))) {
+    view.paused = line->paused;
+    view.running = line->unfinished_tasks > 0 && !line->paused;
+    view.waiting = line->unfinished_tasks - (view.running ? 1 : 0);
+  }
+  view.session_key = std::move(session_key);
+  co_return view;
+}
+
+Task<Result<SessionPage>> Calls::list(std::string function_id, std::string after,
+                                      std::size_t limit) {
+  SessionPage page;
+  while (true) {
+    NIMBUS_CO_TRY(
+        const store::DirectoryPage entries,
+        co_await node_.store.readDirectory(sessionDirectory(function_id), after, "", limit));
+    for (const store::DirectoryEntry& entry : entries.items) {
+      after = entry.key;
+      Result<SessionView> view = co_await show(function_id, entry.key);
+      if (view) page.items.push_back(*std::move(view));
+      if (!view && view.error().code() != Code::NotFound) co_return view.error();
+      if (page.items.size() == limit) break;
+    }
+    if (page.items.size() == limit) page.next = after;
+    if (page.items.size() == limit || !entries.more) co_return page;
+  }
+}
+
+Task<Result<>> Calls::removeOn(Shard& shard, std::string function_id, std::string session_key) {
+  co_return co_await hostOf(shard, function_id).removeSession(std::move(session_key));
+}
+
+Task<Result<>> Calls::remove(std::string function_id, std::string session_key) {
+  Shard& shard = *shards_[shardOf(function_id)];
+  co_return co_await asio::co_spawn(shard.executor,
+                                    removeOn(shard, std::move(function_id), std::move(session_key)),
+                                    asio::use_awaitable);
+}
+
+Task<Result<>> Calls::removeAll(std::string function_id) {
+  constexpr std::size_t kPage = 500;
+  while (true) {
+    NIMBUS_CO_TRY(const store::DirectoryPage entries,
+                  co_await node_.store.readDirectory(sessionDirectory(function_id), "", "", kPage));
+    for (const store::DirectoryEntry& entry : entries.items) {
+      NIMBUS_CO_CHECK(co_await remove(function_id, entry.key));
+    }
+    if (!entries.more) break;
+  }
+  store::Batch batch;
+  batch.operations.emplace_back(store::op::DropPartition{});
+  store::PendingCommit commit =
+      node_.store.commit(functionStatePartition(function_id), std::nullopt, std::move(batch));
+  NIMBUS_CO_CHECK(co_await commit.done());
+  Shard& shard = *shards_[shardOf(function_id)];
+  co_await asio::co_spawn(shard.executor, retireOn(shard, function_id), asio::use_awaitable);
+  co_return Result<>();
+}
+
+Task<> Calls::retireOn(Shard& shard, std::string function_id) {
+  const auto host = shard.hosts.find(function_id);
+  if (host != shard.hosts.end()) co_await host->second->retire();
+}
+
+// ---- The end
+
+Task<> Calls::stopShard(Shard& shard) {
+  for (const auto& [id, host] : shard.hosts) co_await host->stop();
+}
+
+Task<> Calls::stop() {
+  stopping_.store(true);
+  for (const auto& shard : shards_) {
+    co_await asio::co_spawn(shard->executor, stopShard(*shard), asio::use_awaitable);
+  }
+  const dispatch::ShutdownReport report = dispatcher_->shutdown(kPatience);
+  for (const dispatch::Task& task : report.not_run_tasks) {
+    const CallPtr call = std::any_cast<CallPtr>(task.payload);
+    if (!call->claim()) continue;
+    giveUp(*call, Error(Code::Unavailable, "the server stopped before the call's turn came"));
+  }
+}
+
+}  // namespace nimbus::session

@@ -1,0 +1,106 @@
+#pragma once
+// The call path: takes a call to the shard of its function, in the order of its session, and what
+// is known of sessions back.
+
+#include "base/threads.h"
+#include "session/call.h"
+#include "session/function_host.h"
+#include "session/function_log.h"
+#include "session/session_record.h"
+
+#include <nimbus/dispatch/dispatcher.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace nimbus::session {
+
+struct SessionView {
+  std::string session_key;
+  SessionRecord record;
+  std::vector<std::string> state_keys;
+  std::uint64_t total_size = 0;
+  std::size_t waiting = 0;
+  bool running = false;
+  bool paused = false;
+};
+
+struct SessionPage {
+  std::vector<SessionView> items;
+  std::optional<std::string> next;  // go on behind this key
+};
+
+// Any thread may use any member.
+class Calls {
+ public:
+  struct Parts {
+    std::string node_id;
+    store::Store& store;
+    runtime::Keeper& keeper;
+    const SteadyClock& clock;
+    Random& random;  // safe from any thread
+  };
+
+  // Everything must outlive this.
+  Calls(Parts parts, Threads& threads);
+  // stop() must have returned.
+  ~Calls();
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
+  // Takes the call; its outcome follows. QueueFull, with `queue_length`, if its session's line is
+  // as long as it may be; Conflict if it was to be taken only by an idle session.
+  Result<> submit(const CallPtr& call);
+
+  // Nobody waits for it any more. A call that has not begun never will.
+  void abandon(Call& call);
+
+  // Whether the function loads; see FunctionHost::tryOut().
+  Task<Result<>> tryOut(FunctionPtr function);
+
+  // NotFound if it was never called, has expired, or was deleted.
+  Task<Result<SessionView>> show(std::string function_id, std::string session_key);
+  Task<Result<SessionPage>> list(std::string function_id, std::string after, std::size_t limit);
+  // Also if there is none.
+  Task<Result<>> remove(std::string function_id, std::string session_key);
+  // All sessions of a function, what it keeps in function scope, and its instances.
+  Task<Result<>> removeAll(std::string function_id);
+
+  std::shared_ptr<FunctionLog> logOf(std::string_view function_id);
+
+  const Counts& counts() const { return counts_; }
+
+  // Takes no more calls and ends every instance; calls that are still under way fail. Blocks the
+  // thread for a moment, which must be none of the Threads.
+  Task<> stop();
+
+ private:
+  struct Shard;
+
+  static std::string nameOf(const Call& call);
+  static std::string nameOf(std::string_view function_id, std::string_view session_key);
+  std::size_t shardOf(std::string_view function_id) const;
+  FunctionHost& hostOf(Shard& shard, const std::string& function_id);
+  dispatch::Async<dispatch::TaskOutcome> handle(const dispatch::Task& task);
+  Task<Result<>> removeOn(Shard& shard, std::string function_id, std::string session_key);
+  Task<Result<>> tryOutOn(Shard& shard, FunctionPtr function);
+  Task<> retireOn(Shard& shard, std::string function_id);
+  Task<> stopShard(Shard& shard);
+
+  Counts counts_;
+  Node node_;
+  Threads& threads_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::mutex logs_mutex_;
+  std::unordered_map<std::string, std::shared_ptr<FunctionLog>> logs_;
+  std::atomic<bool> stopping_ = false;
+  std::unique_ptr<dispatch::Dispatcher> dispatcher_;
+};
+
+}  // namespace nimbus::session

@@ -1,0 +1,48 @@
+#pragma once
+// The newest lines of a function's log.
+
+#include "base/clock.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nimbus::session {
+
+struct LogLine {
+  std::uint64_t number = 0;  // counts the lines of the function
+  Timestamp time;
+  std::string stream;  // "stdout", "stderr"
+  std::string line;
+  std::string request_id;  // empty: not known
+};
+
+// Any thread may use any member.
+class FunctionLog {
+ public:
+  // `text` is one or more lines.
+  void add(Timestamp time, std::string_view stream, std::string_view text,
+           std::string_view request_id);
+
+  // Newest first, at most `limit`, of those before `before` (0: of all).
+  std::vector<LogLine> newest(std::size_t limit, std::uint64_t before = 0) const;
+  // Oldest first, those after `after`.
+  std::vector<LogLine> after(std::uint64_t after, std::size_t limit) const;
+
+ private:
+  static constexpr std::size_t kLines = 2000;
+  static constexpr std::size_t kBytes = 1024UL * 1024;
+  static constexpr std::size_t kLineBytes = 16UL * 1024;
+
+  mutable std::mutex mutex_;
+  std::deque<LogLine> lines_;
+  std::size_t bytes_ = 0;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace nimbus::session

@@ -1,0 +1,390 @@
+#include "session/pool.h"
+
+#include "base/json.h"
+#include "base/log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace nimbus::session {
+namespace {
+
+using runtime::Frame;
+using runtime::FrameType;
+using runtime::Instance;
+
+// How long a call may wait for a slot before another instance is started for it.
+constexpr Millis kPatience{20};
+// How often a pool with something to do looks at its clock.
+constexpr Millis kTick{10};
+// How often memory and idle instances are looked at.
+constexpr Millis kLook{250};
+constexpr Millis kIdle{60'000};
+constexpr Millis kLoadPatience{30'000};
+// How long other calls of an instance may take to finish after one of its calls hung.
+constexpr Millis kGrace{5'000};
+
+std::optional<Timestamp> expiryOf(std::int64_t millis) {
+  if (millis == 0) return std::nullopt;
+  return Timestamp(Millis(millis));
+}
+
+// [[key, version, expiry]...] of a Result; false if it is anything else.
+template <typename Take>
+bool forEachEntry(const JsonValue& head, std::string_view name, std::size_t members, Take&& take) {
+  const auto list = head.member(name);
+  if (!list) return true;
+  if (!list->isArray()) return false;
+  for (const JsonValue& one : list->elements()) {
+    const std::vector<JsonValue> parts = one.elements();
+    if (parts.size() != members || !parts[0].string()) return false;
+    for (std::size_t i = 1; i < members; ++i) {
+      if (!parts[i].integer() || *parts[i].integer() < 0) return false;
+    }
+    if (!take(std::string(*parts[0].string()), parts)) return false;
+  }
+  return true;
+}
+
+bool readChanges(const JsonValue& head, const Frame& frame, state::Changes& changes) {
+  std::size_t value = 1;  // the first is the body
+  return forEachEntry(
+             head, "writes", 3,
+             [&](std::string key, const std::vector<JsonValue>& parts) {
+               if (value >= frame.values.size()) return false;
+               changes.writes.push_back({std::move(key), std::string(frame.values[value++]),
+                                         static_cast<state::Version>(*parts[1].integer()),
+                                         expiryOf(*parts[2].integer())});
+               return true;
+             }) &&
+         forEachEntry(head, "touches", 3,
+                      [&](std::string key, const std::vector<JsonValue>& parts) {
+                        changes.touches.push_back({std::move(key),
+                                                   static_cast<state::Version>(*parts[1].integer()),
+                                                   expiryOf(*parts[2].integer())});
+                        return true;
+                      }) &&
+         forEachEntry(head, "deletes", 2,
+                      [&](std::string key, const std::vector<JsonValue>& parts) {
+                        changes.removals.push_back(
+                            {std::move(key), static_cast<state::Version>(*parts[1].integer())});
+                        return true;
+                      });
+}
+
+Ending crashed(std::string message) {
+  Ending ending;
+  ending.kind = Ending::Kind::Crashed;
+  ending.failure.message = std::move(message);
+  return ending;
+}
+
+// Nothing: the instance did not keep to the protocol.
+std::optional<Ending> readResult(const Frame& frame) {
+  const Result<JsonValue> head = parseJson(frame.head);
+  if (!head || !head->isObject() || frame.values.empty()) return std::nullopt;
+  Ending ending;
+  if (!readChanges(*head, frame, ending.changes)) return std::nullopt;
+  if (const auto error = head->member("error")) {
+    ending.kind = Ending::Kind::Raised;
+    ending.failure.type = std::string(error->string("type").value_or("Error"));
+    ending.failure.message = std::string(error->string("message").value_or(""));
+    ending.failure.trace = std::string(error->string("trace").value_or(""));
+    return ending;
+  }
+  ending.kind = Ending::Kind::Returned;
+  const auto status = head->integer("status").value_or(200);
+  if (status < 200 || status > 599) return std::nullopt;
+  ending.status = static_cast<int>(status);
+  ending.body = std::string(frame.values[0]);
+  if (!checkJson(ending.body)) return std::nullopt;
+  return ending;
+}
+
+}  // namespace
+
+Pool::Pool(FunctionPtr function, const boost::asio::any_io_executor& executor, Parts parts)
+    : function_(std::move(function)),
+      executor_(executor),
+      parts_(parts),
+      load_head_(loadHead(*function_)),
+      next_look_(parts.clock.now()),
+      group_(executor, "pool of " + function_->id) {
+  while (starting_ < function_->min_instances) start();
+}
+
+Pool::~Pool() = default;
+
+// ---- Slots
+
+Pool::MemberPtr Pool::bestFree() const {
+  MemberPtr best;
+  for (const MemberPtr& member : members_) {
+    if (!member->isUsable() || member->taken >= function_->concurrency) continue;
+    if (!best || member->bound < best->bound) best = member;
+  }
+  return best;
+}
+
+Pool::MemberPtr Pool::tryTake(const MemberPtr& bound) {
+  MemberPtr member;
+  if (isOurs(bound)) {
+    if (bound->taken < function_->concurrency && bound->waiting.empty()) member = bound;
+  } else if (waiting_.empty()) {
+    member = bestFree();
+  }
+  if (member) ++member->taken;
+  return member;
+}
+
+dispatch::Signal<Result<Pool::MemberPtr>> Pool::take(const MemberPtr& bound) {
+  dispatch::Signal<Result<MemberPtr>> signal;
+  if (stopping_) {
+    signal.set(Error(Code::Unavailable, "the server is stopping"));
+    return signal;
+  }
+  if (isOurs(bound)) {
+    bound->waiting.push_back(signal);
+  } else {
+    waiting_.push_back({signal, parts_.clock.now()});
+    if (members_.empty() && starting_ == 0) start();
+    serveWaiting();
+  }
+  parts_.host.needsTicks();
+  return signal;
+}
+
+void Pool::release(const MemberPtr& member) {
+  --member->taken;
+  if (member->isUsable() && !member->waiting.empty() && member->taken < function_->concurrency) {
+    ++member->taken;
+    const auto signal = std::move(member->waiting.front());
+    member->waiting.pop_front();
+    signal.set(member);
+  }
+  if (member->taken == 0) {
+    member->idle_since = parts_.clock.now();
+    if (member->retiring && !member->instance->hasEnded()) member->instance->kill("replaced");
+  }
+  serveWaiting();
+}
+
+void Pool::serveWaiting() {
+  while (!waiting_.empty()) {
+    const MemberPtr member = bestFree();
+    if (!member) return;
+    ++member->taken;
+    const auto signal = std::move(waiting_.front().signal);
+    waiting_.pop_front();
+    signal.set(member);
+  }
+}
+
+// ---- Instances
+
+void Pool::start() {
+  ++starting_;
+  group_.add(startMember());
+}
+
+Task<> Pool::startMember() {
+  Result<runtime::Ends> ends = co_await function_->launcher->launch();
+  Result<> loaded = Error(Code::Unavailable, "the server is stopping");
+  MemberPtr member;
+  if (!ends) {
+    loaded = ends.error();
+  } else if (!stopping_) {
+    member = std::make_shared<Member>();
+    member->pool = this;
+    member->retiring = true;  // until it is loaded
+    member->instance = std::make_shared<Instance>(parts_.host.nextInstanceId(), executor_,
+                                                  *std::move(ends), parts_.keeper, *this);
+    members_.push_back(member);
+    parts_.host.onInstances(1);
+    group_.add(member->instance->run());
+    group_.add(member->instance->listenToOutput());
+    loaded = co_await member->instance->load(load_head_, kLoadPatience);
+  }
+  --starting_;
+  if (loaded) {
+    member->retiring = false;
+    member->idle_since = parts_.clock.now();
+    serveWaiting();
+    co_return;
+  }
+  log::warn("an instance could not be started",
+            {{"function", function_->id}, {"error", loaded.error().message()}});
+  const bool hopeless = std::none_of(members_.begin(), members_.end(),
+                                     [](const MemberPtr& one) { return one->isUsable(); });
+  if (!hopeless || starting_ != 0) co_return;
+  const Error why(Code::FunctionCrashed,
+                  "no instance could be started: " + loaded.error().message());
+  for (const Waiting& one : std::exchange(waiting_, {})) one.signal.set(why);
+}
+
+Pool::MemberPtr Pool::memberOf(const Instance& instance) const {
+  for (const MemberPtr& member : members_) {
+    if (member->instance.get() == &instance) return member;
+  }
+  return nullptr;
+}
+
+void Pool::retire(const MemberPtr& member, const std::string& why) {
+  member->retiring = true;
+  if (member->taken == 0) member->instance->kill(why);
+  for (auto& signal : std::exchange(member->waiting, {})) {
+    waiting_.push_back({std::move(signal), parts_.clock.now()});
+  }
+}
+
+void Pool::onEnd(Instance& instance, const std::string& why) {
+  const MemberPtr member = memberOf(instance);
+  if (!member) return;
+  std::erase(members_, member);
+  parts_.host.onInstances(-1);
+  if (!member->running.empty()) {
+    log::warn("an instance ended with calls in it",
+              {{"function", function_->id}, {"instance", instance.id()}, {"why", why}});
+  }
+  for (const auto& [request, running] : std::exchange(member->running, {})) {
+    end(*running, crashed("the instance that ran the call ended: " + why));
+    running->over.set(true);
+  }
+  for (auto& signal : std::exchange(member->waiting, {})) {
+    waiting_.push_back({std::move(signal), parts_.clock.now()});
+  }
+  if (stopping_) return;
+  const bool missing = members_.size() + starting_ < function_->min_instances ||
+                       (members_.empty() && !waiting_.empty());
+  if (missing && starting_ == 0) start();
+}
+
+// ---- Calls
+
+void Pool::begin(Running& running) {
+  running.deadline = parts_.clock.now() + running.call->timeout;
+  running.place = deadlines_.emplace(running.deadline, &running);
+  running.member->running.emplace(running.request, &running);
+  running.member->instance->flushSoon();
+  parts_.host.needsTicks();
+}
+
+// The caller is told; what runs may go on.
+void Pool::end(Running& running, Ending ending) {
+  if (std::exchange(running.has_ended, true)) return;
+  deadlines_.erase(running.place);
+  running.ended.set(std::move(ending));
+}
+
+void Pool::onFrame(Instance& instance, const Frame& frame) {
+  const MemberPtr member = memberOf(instance);
+  if (!member) return;
+  const auto place = member->running.find(frame.request);
+  Running* const running = place != member->running.end() ? place->second : nullptr;
+  if (frame.type == FrameType::Log) {
+    const Result<JsonValue> head = parseJson(frame.head);
+    if (!head || frame.values.empty()) return;
+    const std::string stream(head->string("stream").value_or("stdout"));
+    parts_.host.onLog(running != nullptr ? running->call->request_id : std::string(), stream,
+                      frame.values[0]);
+    return;
+  }
+  if (running == nullptr) return;  // of a call that nobody waits for any more
+  if (frame.type == FrameType::State) {
+    if (!running->has_ended) parts_.host.onState(*running, frame);
+    return;
+  }
+  std::optional<Ending> ending = readResult(frame);
+  if (!ending) {
+    instance.kill("its Result does not keep to the protocol");
+    return;
+  }
+  member->running.erase(place);
+  end(*running, *std::move(ending));
+  running->over.set(true);
+}
+
+void Pool::onOutput(Instance& instance, runtime::Stream stream, std::string_view lines) {
+  const MemberPtr member = memberOf(instance);
+  // With one call running there is no doubt whose it is.
+  const std::string request_id = member && member->running.size() == 1
+                                     ? member->running.begin()->second->call->request_id
+                                     : std::string();
+  parts_.host.onLog(request_id, stream == runtime::Stream::Out ? "stdout" : "stderr", lines);
+}
+
+// ---- Time
+
+SteadyTime Pool::tick(SteadyTime now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    Running& running = *deadlines_.begin()->second;
+    Ending ending;
+    ending.kind = Ending::Kind::TimedOut;
+    ending.failure.message =
+        fmt::format("the function did not end within {} ms", running.call->timeout.count());
+    const MemberPtr member = running.member;
+    end(running, std::move(ending));
+    runtime::FrameWriter writer(member->instance->outgoing(), FrameType::Cancel, running.request,
+                                1);
+    writer.segment(R"({"reason":"timeout"})");
+    writer.finish();
+    member->instance->flushSoon();
+    // One that runs nothing else has nothing to lose.
+    retire(member, "a call hung");
+    const bool alone = member->running.size() == 1;
+    member->kill_at = std::min(member->kill_at, alone ? now : now + kGrace);
+  }
+  for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
+    if (member->kill_at <= now) member->instance->kill("a call hung");
+  }
+  if (!waiting_.empty() && now - waiting_.front().since >= kPatience && starting_ == 0 &&
+      members_.size() < function_->max_instances && !stopping_) {
+    start();
+  }
+  if (now >= next_look_) {
+    next_look_ = now + kLook;
+    checkMemory();
+    for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
+      const bool idle =
+          member->isUsable() && member->taken == 0 && now - member->idle_since > kIdle;
+      if (idle && members_.size() > function_->min_instances) retire(member, "idle");
+    }
+  }
+  if (!deadlines_.empty() || !waiting_.empty()) return now + kTick;
+  const bool waits = std::any_of(members_.begin(), members_.end(), [](const MemberPtr& member) {
+    return !member->waiting.empty() || member->retiring;
+  });
+  if (waits) return now + kTick;
+  return members_.empty() ? SteadyTime::max() : next_look_;
+}
+
+void Pool::checkMemory() {
+  if (function_->memory_mb == 0) return;
+  const std::size_t limit = std::size_t{function_->memory_mb} * 1024 * 1024;
+  for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
+    if (member->running.empty() || member->instance->residentBytes() <= limit) continue;
+    member->instance->kill(
+        fmt::format("it used more than its {} MB of memory", function_->memory_mb));
+  }
+}
+
+bool Pool::isIdle() const {
+  return waiting_.empty() && starting_ == 0 &&
+         std::all_of(members_.begin(), members_.end(),
+                     [](const MemberPtr& member) { return member->taken == 0; });
+}
+
+Task<> Pool::stop() {
+  stopping_ = true;
+  for (const Waiting& one : std::exchange(waiting_, {})) {
+    one.signal.set(Error(Code::Unavailable, "the server is stopping"));
+  }
+  for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
+    member->instance->kill("the server is stopping");
+  }
+  co_await group_.join();
+}
+
+}  // namespace nimbus::session

@@ -1,0 +1,155 @@
+#pragma once
+// The instances of one version of a function. They are started as load asks for them, within the
+// function's bounds, and ended when they are idle.
+//
+// Single-threaded: every member is called on the executor.
+
+#include "base/steady_clock.h"
+#include "base/task_group.h"
+#include "runtime/instance.h"
+#include "session/call.h"
+#include "state/space.h"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <nimbus/dispatch/async.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace nimbus::session {
+
+// How a call in an instance ended.
+struct Ending {
+  enum class Kind : std::uint8_t { Returned, Raised, Crashed, TimedOut };
+
+  Kind kind = Kind::Crashed;
+  int status = 200;
+  std::string body = {};
+  state::Changes changes = {};
+  FunctionFailure failure = {};  // Raised; Crashed and TimedOut have a message
+};
+
+class Pool final : public runtime::Instance::Listener {
+ public:
+  struct Running;
+
+  // An instance that may be given calls.
+  struct Member {
+    const Pool* pool = nullptr;
+    std::shared_ptr<runtime::Instance> instance;
+    std::uint64_t next_request = 1;
+    unsigned taken = 0;     // slots
+    std::size_t bound = 0;  // sessions that stick to it
+    bool retiring = false;  // is given nothing more
+    SteadyTime idle_since;
+    SteadyTime kill_at = SteadyTime::max();
+    std::unordered_map<std::uint64_t, Running*> running;
+    std::deque<dispatch::Signal<Result<std::shared_ptr<Member>>>> waiting;
+
+    bool isUsable() const { return !retiring && !instance->hasEnded(); }
+  };
+  using MemberPtr = std::shared_ptr<Member>;
+
+  // A call that an instance has been given. It lies with whoever waits for it, until it is over.
+  struct Running {
+    CallPtr call;
+    MemberPtr member;
+    const state::Space* space = nullptr;  // of its session; null: stateless
+    std::uint64_t request = 0;
+    SteadyTime deadline;
+    std::multimap<SteadyTime, Running*>::iterator place;
+    bool has_ended = false;
+    dispatch::Signal<Ending> ended;  // the caller can be told
+    dispatch::Signal<bool> over;     // nothing of it runs any more
+  };
+
+  // What the pool does not know itself.
+  class Host {
+   public:
+    virtual ~Host() = default;
+    virtual void onState(Running& running, const runtime::Frame& frame) = 0;
+    virtual void onLog(std::string_view request_id, std::string_view stream,
+                       std::string_view lines) = 0;
+    // Makes the next instance's id.
+    virtual std::string nextInstanceId() = 0;
+    // There is one more, or one less.
+    virtual void onInstances(int change) = 0;
+    // There is something to tick() for.
+    virtual void needsTicks() = 0;
+  };
+
+  struct Parts {
+    runtime::Keeper& keeper;
+    const SteadyClock& clock;
+    Host& host;
+  };
+
+  Pool(FunctionPtr function, const boost::asio::any_io_executor& executor, Parts parts);
+  ~Pool() override;
+
+  const FunctionSpec& function() const { return *function_; }
+
+  // A slot of the instance it sticks to, if that lives; else of any. Null: none is free.
+  MemberPtr tryTake(const MemberPtr& bound);
+  // The next that is free.
+  dispatch::Signal<Result<MemberPtr>> take(const MemberPtr& bound);
+  // Gives the slot back.
+  void release(const MemberPtr& member);
+
+  // Gives the call to the instance: `frame` is a whole Invoke frame with the request that
+  // nextRequest() gave. `running` ends, and is over, later; never at once.
+  std::uint64_t nextRequest(Member& member) { return member.next_request++; }
+  void begin(Running& running);
+
+  // What is due: calls that have run out of time, instances that are missing, idle or too large.
+  // Says when it must be called again.
+  SteadyTime tick(SteadyTime now);
+
+  bool isIdle() const;
+
+  // Ends every instance.
+  Task<> stop();
+
+ private:
+  struct Waiting {
+    dispatch::Signal<Result<MemberPtr>> signal;
+    SteadyTime since;
+  };
+
+  void onFrame(runtime::Instance& instance, const runtime::Frame& frame) override;
+  void onOutput(runtime::Instance& instance, runtime::Stream stream,
+                std::string_view lines) override;
+  void onEnd(runtime::Instance& instance, const std::string& why) override;
+
+  MemberPtr memberOf(const runtime::Instance& instance) const;
+  MemberPtr bestFree() const;
+  // Whether a session may stick to it: it lives, and runs this version.
+  bool isOurs(const MemberPtr& bound) const {
+    return bound && bound->pool == this && bound->isUsable();
+  }
+  void start();
+  Task<> startMember();
+  void serveWaiting();
+  void retire(const MemberPtr& member, const std::string& why);
+  void end(Running& running, Ending ending);
+  void checkMemory();
+
+  const FunctionPtr function_;
+  const boost::asio::any_io_executor executor_;
+  const Parts parts_;
+  const std::string load_head_;
+  std::vector<MemberPtr> members_;
+  std::size_t starting_ = 0;
+  std::deque<Waiting> waiting_;
+  std::multimap<SteadyTime, Running*> deadlines_;
+  SteadyTime next_look_;
+  bool stopping_ = false;
+  TaskGroup group_;
+};
+
+}  // namespace nimbus::session
