@@ -7,11 +7,16 @@
 
 namespace nimbus::http {
 
-std::string_view PathParameters::operator[](std::string_view name) const {
+const PathParameters::Parameter* PathParameters::find(std::string_view name) const {
   const auto* const end = parameters_.begin() + size_;
   const auto* const found = std::find_if(
       parameters_.begin(), end, [&](const Parameter& parameter) { return parameter.name == name; });
-  NIMBUS_ASSERT(found != end, "a handler reads only the parameters of its own pattern");
+  return found != end ? found : nullptr;
+}
+
+std::string_view PathParameters::operator[](std::string_view name) const {
+  const Parameter* const found = find(name);
+  NIMBUS_ASSERT(found != nullptr, "a handler reads only the parameters of its own pattern");
   return found->value;
 }
 

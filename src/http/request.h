@@ -30,6 +30,7 @@ class PathParameters {
 
   // The value of a parameter the matched pattern has. Asking for another is a bug.
   std::string_view operator[](std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
   std::size_t size() const { return size_; }
 
   void clear() { size_ = 0; }
@@ -41,6 +42,8 @@ class PathParameters {
     std::string_view name;
     std::string_view value;
   };
+  const Parameter* find(std::string_view name) const;
+
   std::array<Parameter, kMost> parameters_;
   std::size_t size_ = 0;
 };

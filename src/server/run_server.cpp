@@ -7,19 +7,26 @@
 #include "base/steady_clock.h"
 #include "base/threads.h"
 #include "base/version.h"
+#include "deployment/deployments.h"
+#include "function/catalog.h"
 #include "gateway/admin_key.h"
 #include "gateway/authorization.h"
+#include "gateway/functions.h"
 #include "gateway/health.h"
 #include "gateway/http_metrics.h"
+#include "gateway/invocations.h"
 #include "gateway/pages.h"
+#include "gateway/sessions.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "runtime/keeper.h"
 #include "server/data_directory.h"
 #include "server/exit_deadline.h"
 #include "server/instance_id.h"
 #include "server/listen_address.h"
 #include "server/open_store.h"
 #include "server/store_upkeep.h"
+#include "session/calls.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -34,6 +41,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <utility>
@@ -46,10 +54,26 @@ namespace asio = boost::asio;
 // How long after the drain the process may take to be gone; a second is promised.
 constexpr Millis kAfterDrain{800};
 
-class NoActivity final : public gateway::Activity {
+class CallActivity final : public gateway::Activity {
  public:
-  std::size_t sessions() const override { return 0; }
+  explicit CallActivity(const session::Calls& calls) : calls_(calls) {}
+  std::size_t sessions() const override { return calls_.counts().activations.load(); }
   std::vector<std::string> connectedChannels() const override { return {}; }
+
+ private:
+  const session::Calls& calls_;
+};
+
+// The threads must not run anything of what is destroyed before them.
+class StopThreads {
+ public:
+  explicit StopThreads(Threads& threads) : threads_(threads) {}
+  ~StopThreads() { threads_.stop(); }
+  StopThreads(const StopThreads&) = delete;
+  StopThreads& operator=(const StopThreads&) = delete;
+
+ private:
+  Threads& threads_;
 };
 
 // Each connection is a descriptor; the usual soft limit of 1024 is for programs that select().
@@ -110,14 +134,15 @@ void endAtNextSignal(asio::signal_set& signals) {
 }
 
 // Sets the deadline when it is told to stop.
-Task<> serveUntilSignal(http::Server& server, StoreUpkeep& upkeep, Millis drain,
-                        std::unique_ptr<ExitDeadline>& deadline) {
+Task<> serveUntilSignal(http::Server& server, session::Calls& calls, StoreUpkeep& upkeep,
+                        Millis drain, std::unique_ptr<ExitDeadline>& deadline) {
   asio::signal_set signals(co_await asio::this_coro::executor, SIGTERM, SIGINT);
   const int signal = co_await signals.async_wait(asio::use_awaitable);
   log::info("stopping", {{"signal", signal}, {"drain_ms", drain.count()}});
   deadline = std::make_unique<ExitDeadline>(drain + kAfterDrain);
   endAtNextSignal(signals);
   co_await server.stop(drain);
+  co_await calls.stop();
   co_await upkeep.stop();
 }
 
@@ -127,6 +152,17 @@ T runToEnd(asio::io_context& context, Task<T> task) {
   auto result = asio::co_spawn(context, std::move(task), asio::use_future);
   while (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) context.run_one();
   return result.get();
+}
+
+function::Defaults functionDefaults(const StateConfig& config) {
+  function::Defaults defaults;
+  defaults.state.enabled = config.enabled;
+  defaults.state.default_ttl = config.default_ttl;
+  defaults.state.max_state_size = config.max_state_size;
+  defaults.state.max_keys = static_cast<std::uint64_t>(config.max_keys);
+  defaults.state.session_affinity = config.affinity_enabled;
+  defaults.state.session_timeout = config.session_timeout;
+  return defaults;
 }
 
 void addOwnMetrics(Metrics& metrics) {
@@ -203,6 +239,7 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
   ::umask(S_IRWXG | S_IRWXO);  // whatever we keep is nobody else's, wherever it is kept
   NIMBUS_CHECK(openDataDirectory(config.server.data));
   raiseDescriptorLimit(config.server.max_connections);
+  NIMBUS_TRY(const auto keeper, runtime::Keeper::start());  // while there are no threads
   SystemClock clock;
   SystemSteadyClock steady_clock;
   SystemRandom random;
@@ -214,20 +251,39 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
   NIMBUS_TRY(const auto store, openStore(config, clock, metrics));
   StoreUpkeep upkeep(*store, main_context.get_executor(), {});
 
-  const NoActivity activity;
+  Threads threads(static_cast<std::size_t>(config.server.threads));
+  keeper->listen(threads.executor(0));
+  session::Calls calls({instance_id, *store, *keeper, steady_clock, random}, threads);
+  const StopThreads stop_threads(threads);
+  NIMBUS_TRY(const auto sdk, deployment::findSdk());
+  deployment::Interpreters interpreters(
+      *keeper, {sdk, deployment::findProgram({"/usr/bin/python3", "python3"}),
+                deployment::findProgram({"node", "nodejs"})});
+  function::Catalog catalog(*store, random, functionDefaults(config.state));
+  deployment::Deployments deployments(catalog, calls, interpreters,
+                                      std::filesystem::absolute(config.server.data) / "code");
+  const auto find = [&](std::string_view id) { return deployments.find(id); };
+
+  const CallActivity activity(calls);
   gateway::Authorization authorization(whoMay(config.server, options));
   gateway::Health health(instance_id, {upkeep, activity, steady_clock});
   gateway::Pages pages(metrics);
+  gateway::Functions functions(deployments, catalog, calls);
+  gateway::Invocations invocations(calls, find, instance_id);
+  gateway::Sessions sessions(calls, *store, find, instance_id);
   http::Router router;
   health.addRoutes(router);
+  functions.addRoutes(router);
+  invocations.addRoutes(router);
+  sessions.addRoutes(router);
   pages.addRoutes(router);
   pages.describe(router);
   gateway::HttpMetrics http_metrics(metrics, router);
 
-  Threads threads(static_cast<std::size_t>(config.server.threads));
   NIMBUS_TRY(const auto server, http::Server::open(httpOptions(config.server, listen), threads,
                                                    router, {&authorization, &http_metrics}));
   NIMBUS_CHECK(runToEnd(main_context, upkeep.start()));
+  NIMBUS_CHECK(runToEnd(main_context, deployments.start()));
   // Last of all that can fail: a start that does not succeed must not use up the one showing.
   if (options.authenticate) {
     if (auto added = addAdministrator(authorization, config.server.data, random, output.err);
@@ -239,7 +295,8 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
 
   // Signals are caught before anyone can be told that the server is ready to be sent one.
   std::exception_ptr failure;
-  asio::co_spawn(main_context, serveUntilSignal(*server, upkeep, config.server.drain, deadline),
+  asio::co_spawn(main_context,
+                 serveUntilSignal(*server, calls, upkeep, config.server.drain, deadline),
                  [&](const std::exception_ptr& thrown) { failure = thrown; });
   main_context.poll();
   server->start();
@@ -247,7 +304,6 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
   logReady(config.server, instance_id, threads, store->describe());
   main_context.run();
   if (failure) return Error(Code::Internal, "the server failed while it was stopped");
-  threads.stop();
   log::info("stopped");
   return {};
 }

@@ -1,0 +1,176 @@
+#include "deployment/deployments.h"
+
+#include "base/log.h"
+
+#include <system_error>
+#include <utility>
+
+namespace nimbus::deployment {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Functions find the SDK as they find any package: in a folder above their own.
+Result<> linkNodeSdk(const fs::path& directory, const fs::path& sdk) {
+  std::error_code failed;
+  const fs::path link = directory / "node_modules/nimbus-state";
+  fs::create_directories(link.parent_path(), failed);
+  if (failed) return Error(Code::Internal, directory.string() + ": " + failed.message());
+  const fs::path target = sdk / "node/nimbus-state";
+  if (fs::read_symlink(link, failed) == target) return {};
+  fs::remove(link, failed);
+  fs::create_directory_symlink(target, link, failed);
+  if (failed && failed != std::errc::file_exists) {
+    return Error(Code::Internal, link.string() + ": " + failed.message());
+  }
+  return {};
+}
+
+std::optional<Millis> unlessZero(Millis duration) {
+  return duration == Millis::zero() ? std::nullopt : std::optional(duration);
+}
+
+}  // namespace
+
+Deployments::Deployments(function::Catalog& catalog, session::Calls& calls,
+                         Interpreters& interpreters, fs::path directory)
+    : catalog_(catalog),
+      calls_(calls),
+      interpreters_(interpreters),
+      directory_(std::move(directory)) {
+  catalog_.subscribe([this](const FunctionId& id, const auto& now) { publish(id, now); });
+}
+
+fs::path Deployments::directoryOf(const function::Definition& definition) const {
+  return directory_ / definition.id.text() / definition.code_hash;
+}
+
+Result<session::FunctionPtr> Deployments::specOf(const function::Definition& definition) const {
+  const fs::path directory = directoryOf(definition);
+  auto spec = std::make_shared<session::FunctionSpec>();
+  NIMBUS_TRY(spec->launcher, interpreters_.launcherOf(definition, directory));
+  spec->id = definition.id.text();
+  spec->version = static_cast<std::int64_t>(definition.version);
+  spec->handler = definition.handler;
+  spec->directory = directory.string();
+  spec->env.insert(definition.env.begin(), definition.env.end());
+  spec->timeout = definition.timeout;
+  spec->memory_mb = definition.memory_mb;
+  spec->min_instances = definition.min_instances;
+  spec->max_instances = definition.max_instances;
+  spec->concurrency = definition.concurrency;
+  spec->session_affinity = definition.state.session_affinity;
+  spec->session_timeout = unlessZero(definition.state.session_timeout);
+  spec->on_error = definition.state.on_error == function::OnError::Keep
+                       ? session::OnError::Keep
+                       : session::OnError::Rollback;
+  spec->max_waiting = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(definition.queue.max_per_session, 1'000'000));
+  spec->rules.enabled = definition.state.enabled;
+  spec->rules.default_ttl = unlessZero(definition.state.default_ttl);
+  spec->rules.max_value_bytes = definition.state.max_state_size;
+  spec->rules.max_keys = definition.state.max_keys;
+  spec->rules.max_total_bytes = definition.state.max_total_size;
+  return session::FunctionPtr(std::move(spec));
+}
+
+void Deployments::publish(const FunctionId& id,
+                          const std::shared_ptr<const function::Deployed>& now) {
+  session::FunctionPtr spec;
+  if (now) {
+    Result<session::FunctionPtr> made = specOf(now->definition);
+    if (!made) {
+      log::error("a function cannot be called",
+                 {{"function", id.text()}, {"error", made.error().message()}});
+    } else {
+      spec = *std::move(made);
+    }
+  }
+  const std::unique_lock lock(mutex_);
+  if (spec) {
+    specs_[id.text()] = std::move(spec);
+  } else {
+    specs_.erase(id.text());
+  }
+}
+
+session::FunctionPtr Deployments::find(std::string_view id) const {
+  thread_local std::string key;
+  key = id;
+  const std::shared_lock lock(mutex_);
+  const auto found = specs_.find(key);
+  return found != specs_.end() ? found->second : nullptr;
+}
+
+Task<Result<>> Deployments::fetchCode(std::shared_ptr<const function::Deployed> deployed) {
+  const function::Definition& definition = deployed->definition;
+  const fs::path directory = directoryOf(definition);
+  std::error_code ignored;
+  if (fs::exists(directory, ignored)) co_return Result<>();
+  NIMBUS_CO_TRY(const function::Bundle code,
+                co_await catalog_.code(definition.id, definition.code_hash));
+  co_return code.writeTo(directory);
+}
+
+Task<Result<>> Deployments::start() {
+  NIMBUS_CO_CHECK(linkNodeSdk(directory_, interpreters_.paths().sdk));
+  NIMBUS_CO_CHECK(co_await catalog_.load());
+  constexpr std::size_t kPage = 1000;
+  std::string after;
+  bool more = true;
+  while (more) {
+    const auto page = catalog_.list(kPage, after);
+    for (const auto& deployed : page.items) {
+      after = deployed->definition.id.text();
+      if (const Result<> fetched = co_await fetchCode(deployed); !fetched) {
+        log::error("the code of a function cannot be had",
+                   {{"function", after}, {"error", fetched.error().message()}});
+        continue;
+      }
+      publish(deployed->definition.id, deployed);
+    }
+    more = page.more;
+  }
+  co_return Result<>();
+}
+
+Task<Result<>> Deployments::check(const function::Definition& definition,
+                                  const function::Bundle& code) {
+  function::Definition wanted = definition;
+  wanted.code_hash = code.hash();
+  NIMBUS_CO_CHECK(code.writeTo(directoryOf(wanted)));
+  NIMBUS_CO_TRY(session::FunctionPtr spec, specOf(wanted));
+  Result<> loaded = co_await calls_.tryOut(std::move(spec));
+  if (loaded) co_return loaded;
+  const Code code_of_error = loaded.error().code();
+  const bool is_its_fault =
+      code_of_error == Code::FunctionCrashed || code_of_error == Code::Timeout;
+  if (is_its_fault) co_return Error(Code::Unprocessable, loaded.error().message());
+  co_return loaded;
+}
+
+Task<Result<function::Put>> Deployments::put(FunctionId id, std::string body) {
+  co_return co_await catalog_.put(std::move(id), std::move(body), *this);
+}
+
+Task<Result<function::Definition>> Deployments::rollback(FunctionId id, std::uint64_t version) {
+  NIMBUS_CO_TRY(function::Definition definition,
+                co_await catalog_.rollback(std::move(id), version));
+  // The code may have been fetched by no one yet; the listener has published without it.
+  auto deployed = catalog_.find(definition.id.text());
+  if (deployed) {
+    NIMBUS_CO_CHECK(co_await fetchCode(deployed));
+    publish(definition.id, deployed);
+  }
+  co_return definition;
+}
+
+Task<Result<>> Deployments::remove(FunctionId id) {
+  NIMBUS_CO_CHECK(co_await catalog_.remove(id));
+  NIMBUS_CO_CHECK(co_await calls_.removeAll(id.text()));
+  std::error_code ignored;
+  fs::remove_all(directory_ / id.text(), ignored);
+  co_return Result<>();
+}
+
+}  // namespace nimbus::deployment

@@ -1,0 +1,57 @@
+#pragma once
+// Functions as they can be called: their code on this machine's disk, and what the call path needs
+// to know of them. Between the catalog, which knows what is deployed, and the call path, which
+// knows neither files nor definitions.
+
+#include "base/result.h"
+#include "base/task.h"
+#include "deployment/interpreters.h"
+#include "function/catalog.h"
+#include "session/calls.h"
+
+#include <filesystem>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace nimbus::deployment {
+
+// Any thread may use any member.
+class Deployments final : public function::CodeCheck {
+ public:
+  // `directory` is for code. Everything must outlive this.
+  Deployments(function::Catalog& catalog, session::Calls& calls, Interpreters& interpreters,
+              std::filesystem::path directory);
+
+  // Makes what is deployed callable. Before the first call.
+  Task<Result<>> start();
+
+  // Null if there is none. On the path of every call.
+  session::FunctionPtr find(std::string_view id) const;
+
+  Task<Result<function::Put>> put(FunctionId id, std::string body);
+  Task<Result<function::Definition>> rollback(FunctionId id, std::uint64_t version);
+  // Its sessions and their state too.
+  Task<Result<>> remove(FunctionId id);
+
+  // function::CodeCheck
+  Task<Result<>> check(const function::Definition& definition,
+                       const function::Bundle& code) override;
+
+ private:
+  std::filesystem::path directoryOf(const function::Definition& definition) const;
+  Task<Result<>> fetchCode(std::shared_ptr<const function::Deployed> deployed);
+  Result<session::FunctionPtr> specOf(const function::Definition& definition) const;
+  void publish(const FunctionId& id, const std::shared_ptr<const function::Deployed>& now);
+
+  function::Catalog& catalog_;
+  session::Calls& calls_;
+  Interpreters& interpreters_;
+  const std::filesystem::path directory_;
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<std::string, session::FunctionPtr> specs_;
+};
+
+}  // namespace nimbus::deployment
