@@ -5,6 +5,7 @@ import concurrent.futures
 import dataclasses
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -169,9 +170,34 @@ def end_to_end():
     return pytest("tests/e2e", env={"NIMBUS_BIN": str(ROOT / build("release", "nimbus") / "nimbus")})
 
 
+def sdks():
+    count = pytest("sdk/python/tests")
+    with tempfile.TemporaryDirectory() as temporary:
+        report = os.path.join(temporary, "report.tap")
+        tests = sorted(str(path) for path in (ROOT / "sdk/node/test").glob("*.test.js"))
+        with open(report, "w") as out:
+            code = subprocess.run(["node", "--test", "--test-reporter=tap", *tests], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT).returncode
+        count += from_tap(report, code)
+    return count
+
+
+def from_tap(path, code):
+    """Counts what `node --test` says at its end, and shows all of it if something failed."""
+    text = pathlib.Path(path).read_text()
+    said = {name: int(number) for name, number in re.findall(r"^# (pass|fail|cancelled|skipped) (\d+)$", text, re.MULTILINE)}
+    count = Count(said.get("pass", 0), said.get("fail", 0) + said.get("cancelled", 0), said.get("skipped", 0))
+    if (code != 0 or count.passed == 0) and count.failed == 0:
+        count.failed += 1
+    if count.failed:
+        print(text, flush=True)
+    return count
+
+
 def faults(**env):
-    directory = build("release", "crash_writer", "crash_reader")
-    return pytest("tests/faults", env={"NIMBUS_BUILD": directory, **env})
+    directory = build("release", "crash_writer", "crash_reader", "nimbus")
+    count = pytest("tests/history")
+    count += pytest("tests/faults", env={"NIMBUS_BUILD": directory, "NIMBUS_BIN": str(ROOT / directory / "nimbus"), **env})
+    return count
 
 
 def schedules():
@@ -191,6 +217,7 @@ PARTS = {
     "unit": (unit, "unit and conformance tests, and some fuzzing, with AddressSanitizer and UBSan"),
     "threads": (threads, "the same with ThreadSanitizer"),
     "schedules": (schedules, "thousands of random schedules of the stores against the model, optimised"),
+    "sdks": (sdks, "the SDKs for Python and JavaScript, each in a real process"),
     "e2e": (end_to_end, "the real binary, from outside"),
     "faults": (faults, "kills, power cuts, full disks"),
 }
