@@ -230,11 +230,11 @@ Result<std::vector<RawMember>> splitObject(std::string_view text) {
     const auto begin = static_cast<std::size_t>(trimmed.data() - padded.data());
     members.push_back({std::string(name), text.substr(begin, trimmed.size())});
   }
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (members[i].name != members[j].name) continue;
-      return Error(Code::InvalidArgument, fmt::format("\"{}\" is given twice", members[i].name));
-    }
+  std::vector<std::string_view> names;
+  for (const RawMember& member : members) names.push_back(member.name);
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) {
+    return Error(Code::InvalidArgument, fmt::format("\"{}\" is given twice", *twice));
   }
   if (parser->capacity() > kKeep) parser.reset();
   if (padded.capacity() > kKeep) padded = std::string();

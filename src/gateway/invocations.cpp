@@ -167,6 +167,8 @@ Error noFunction(std::string_view id) {
 }
 
 Task<Outcome> settled(CallPtr call) {
+  // Others wait for the gate that this may have to drive, whether or not its own client does.
+  co_await boost::asio::this_coro::throw_if_cancelled(false);
   Outcome outcome = co_await call->outcome.wait();
   if (!outcome.gate) co_return outcome;
   Result<> durable = Result<>();

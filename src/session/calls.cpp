@@ -6,11 +6,11 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
 #include <any>
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <utility>
 
@@ -28,6 +28,17 @@ constexpr char kDivider = '\0';
 constexpr std::uint32_t kNoLimit = 1U << 30U;
 // How long calls may take to notice that their instances are gone.
 constexpr Millis kPatience{500};
+
+// Runs a task on another shard. Not by awaiting co_spawn: that hands a cancellation on to the other
+// thread, where it may meet the end of the task.
+template <typename T>
+Task<Result<T>> on(asio::any_io_executor executor, Task<Result<T>> task) {
+  const auto done = std::make_shared<OneShot<Result<T>>>();
+  asio::co_spawn(executor, std::move(task), [done](const std::exception_ptr&, Result<T> result) {
+    done->set(std::move(result));
+  });
+  co_return co_await done->wait(done);
+}
 
 void giveUp(Call& call, Error why) {
   Outcome outcome;
@@ -165,8 +176,7 @@ Task<Result<>> Calls::tryOutOn(Shard& shard, FunctionPtr function) {
 
 Task<Result<>> Calls::tryOut(FunctionPtr function) {
   Shard& shard = *shards_[shardOf(function->id)];
-  co_return co_await asio::co_spawn(shard.executor, tryOutOn(shard, std::move(function)),
-                                    asio::use_awaitable);
+  co_return co_await on(shard.executor, tryOutOn(shard, std::move(function)));
 }
 
 // ---- Sessions
@@ -227,9 +237,8 @@ Task<Result<>> Calls::removeOn(Shard& shard, std::string function_id, std::strin
 
 Task<Result<>> Calls::remove(std::string function_id, std::string session_key) {
   Shard& shard = *shards_[shardOf(function_id)];
-  co_return co_await asio::co_spawn(shard.executor,
-                                    removeOn(shard, std::move(function_id), std::move(session_key)),
-                                    asio::use_awaitable);
+  co_return co_await on(shard.executor,
+                        removeOn(shard, std::move(function_id), std::move(session_key)));
 }
 
 Task<Result<>> Calls::removeAll(std::string function_id) {
@@ -248,25 +257,26 @@ Task<Result<>> Calls::removeAll(std::string function_id) {
       node_.store.commit(functionStatePartition(function_id), std::nullopt, std::move(batch));
   NIMBUS_CO_CHECK(co_await commit.done());
   Shard& shard = *shards_[shardOf(function_id)];
-  co_await asio::co_spawn(shard.executor, retireOn(shard, function_id), asio::use_awaitable);
-  co_return Result<>();
+  co_return co_await on(shard.executor, retireOn(shard, function_id));
 }
 
-Task<> Calls::retireOn(Shard& shard, std::string function_id) {
+Task<Result<>> Calls::retireOn(Shard& shard, std::string function_id) {
   const auto host = shard.hosts.find(function_id);
   if (host != shard.hosts.end()) co_await host->second->retire();
+  co_return Result<>();
 }
 
 // ---- The end
 
-Task<> Calls::stopShard(Shard& shard) {
+Task<Result<>> Calls::stopShard(Shard& shard) {
   for (const auto& [id, host] : shard.hosts) co_await host->stop();
+  co_return Result<>();
 }
 
 Task<> Calls::stop() {
   stopping_.store(true);
   for (const auto& shard : shards_) {
-    co_await asio::co_spawn(shard->executor, stopShard(*shard), asio::use_awaitable);
+    static_cast<void>(co_await on(shard->executor, stopShard(*shard)));
   }
   const dispatch::ShutdownReport report = dispatcher_->shutdown(kPatience);
   for (const dispatch::Task& task : report.not_run_tasks) {

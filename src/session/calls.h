@@ -90,8 +90,8 @@ class Calls {
   dispatch::Async<dispatch::TaskOutcome> handle(const dispatch::Task& task);
   Task<Result<>> removeOn(Shard& shard, std::string function_id, std::string session_key);
   Task<Result<>> tryOutOn(Shard& shard, FunctionPtr function);
-  Task<> retireOn(Shard& shard, std::string function_id);
-  Task<> stopShard(Shard& shard);
+  Task<Result<>> retireOn(Shard& shard, std::string function_id);
+  Task<Result<>> stopShard(Shard& shard);
 
   Counts counts_;
   Node node_;

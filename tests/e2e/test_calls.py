@@ -269,3 +269,26 @@ def is_running(pid):
             return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_caller_that_leaves_harms_nobody(server):
+    code = ("import os, time\ndef handle(event, state):\n"
+            "    while event and not os.path.exists(event): time.sleep(0.01)\n"
+            "    if event: state.set('n', 1)\n"
+            "    return state.get('n')\n")
+    server.deploy("left", code)
+    gate = server.data / "left"
+    body = json.dumps({"payload": str(gate)})
+    leaver = server.connect()
+    leaver.request("POST", "/api/v1/functions/left/invoke?session_key=s", body, {"Authorization": f"Bearer {server.key}"})
+    wait_until(lambda: server.api("GET", "/functions/left/sessions/s"), lambda a: a.status == 200 and a.json["status"] == "running")
+    waiter = server.connect()
+    waiter.request("POST", "/api/v1/functions/left/invoke?session_key=s", '{"payload": null}', {"Authorization": f"Bearer {server.key}"})
+    wait_until(lambda: server.api("GET", "/functions/left/sessions/s"), lambda a: a.json["queue_length"] == 1)
+    leaver.close()
+    waiter.close()
+    # One that waits never runs, and frees its place; one that runs goes on to its end.
+    wait_until(lambda: server.api("GET", "/functions/left/sessions/s"), lambda a: a.json["queue_length"] == 0)
+    gate.touch()
+    answer = server.invoke("left", None, session="s")
+    assert (answer.json["body"], answer.headers["Nimbus-Session-Seq"]) == (1, "2")

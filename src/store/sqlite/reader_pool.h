@@ -1,16 +1,17 @@
 #pragma once
 // Threads that may wait for the disk, so that those of the server need not. Each has a Reader.
 
+#include "base/one_shot.h"
 #include "base/result.h"
 #include "base/task.h"
 #include "store/sqlite/fail_stop.h"
 #include "store/sqlite/reader.h"
 
-#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -32,10 +33,17 @@ class ReaderPool {
 
   // Runs `ask(reader)`, which answers a Result, on a thread of the pool. Whatever `ask` refers to
   // must outlive the task. Errors of the database come back as callers may see them.
+  //
+  // Not by co_spawn: that hands a cancellation on to the other thread, where it may meet the end of
+  // the work.
   template <typename Ask>
   auto with(Ask ask) -> Task<std::invoke_result_t<Ask, Reader&>> {
-    auto work = run(std::move(ask));
-    co_return co_await boost::asio::co_spawn(threads_, std::move(work), boost::asio::use_awaitable);
+    using Answer = std::invoke_result_t<Ask, Reader&>;
+    const auto done = std::make_shared<OneShot<Reply<Answer>>>();
+    boost::asio::post(threads_, [this, done, ask = std::move(ask)] { done->set(run(ask)); });
+    Reply<Answer> reply = co_await done->wait(done);
+    if (reply.thrown) std::rethrow_exception(reply.thrown);
+    co_return std::move(reply.answer);
   }
 
  private:
@@ -56,12 +64,23 @@ class ReaderPool {
 
   ReaderPool(std::size_t count, FailStop fail_stop);
 
+  template <typename Answer>
+  struct Reply {
+    Answer answer;
+    std::exception_ptr thrown;
+  };
+
   template <typename Ask>
-  auto run(Ask ask) -> Task<std::invoke_result_t<Ask, Reader&>> {
-    const Loan reader(*this);
-    auto answer = ask(*reader);
-    if (!answer) co_return failed(answer.error());
-    co_return answer;
+  auto run(const Ask& ask) -> Reply<std::invoke_result_t<Ask, Reader&>> {
+    Reply<std::invoke_result_t<Ask, Reader&>> reply;
+    try {
+      const Loan reader(*this);
+      reply.answer = ask(*reader);
+      if (!reply.answer) reply.answer = failed(reply.answer.error());
+    } catch (...) {
+      reply.thrown = std::current_exception();
+    }
+    return reply;
   }
 
   Error failed(const Error& error) const;

@@ -4,6 +4,8 @@
 #include "base/testing/temporary_directory.h"
 #include "store/sqlite/sqlite_store.h"
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
@@ -37,6 +39,28 @@ TEST(ReaderPoolTest, AReaderWhoseUserThrewIsNotLost) {
     EXPECT_THROW(static_cast<void>(finish(pool->with(throws))), std::runtime_error);
   };
   EXPECT_TRUE(finish(pool->with(works)));
+}
+
+TEST(ReaderPoolTest, AReadWhoseTaskIsCancelledEndsAsAnyOther) {
+  const ManualClock clock;
+  const TemporaryDirectory directory;
+  Options options;
+  options.path = directory.path() / "nimbus.db";
+  const auto store = *SqliteStore::open(options, clock);
+  for (int i = 0; i < 500; ++i) {
+    asio::io_context io(1);
+    asio::cancellation_signal cancel;
+    bool ended = false;
+    const auto note = [&](const std::exception_ptr&, const Result<DirectoryPage>&) {
+      ended = true;
+    };
+    asio::co_spawn(io, store->readDirectory("d", "", "", 1),
+                   asio::bind_cancellation_slot(cancel.slot(), note));
+    io.poll();
+    cancel.emit(asio::cancellation_type::terminal);
+    io.run();
+    ASSERT_TRUE(ended);
+  }
 }
 
 }  // namespace
