@@ -234,6 +234,23 @@ TEST_F(AsyncTest, AFlightThatIgnoresItsTimeHoldsUpItsSessionOnly) {
   EXPECT_EQ(dispatcher().stats().workers[0].stuck_tasks, 0U);
 }
 
+TEST_F(AsyncTest, AFlightThatIsStuckTakesNoPlaceAmongThoseInFlight) {
+  config_.max_in_flight = 1;
+  config_.stop_grace = std::chrono::milliseconds(1);
+  startAsync([this](const Task& task, std::stop_token) -> Async<TaskOutcome> {
+    const Signal<int> signal = signals_.of(task.id);
+    if (task.id == "a1") co_await signal;
+    co_return TaskOutcome::ok();
+  });
+  Task stuck = plain("a1", "alice");
+  stuck.timeout = std::chrono::milliseconds(1);
+  submit(std::move(stuck));
+  EXPECT_EQ(errorOf("a1"), TaskError::Code::TimedOut);
+  submit(plain("b1", "bob"));
+  EXPECT_TRUE(resultOf("b1").ok());
+  signals_.of("a1").set(1);
+}
+
 TEST_F(AsyncTest, ACoroutineThatBlocksItsThreadHoldsUpItsSessionOnly) {
   config_.stop_grace = std::chrono::milliseconds(1);
   const Latch release = latch();
