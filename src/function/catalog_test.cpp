@@ -80,22 +80,6 @@ class UnsureStore final : public store::Store {
 
   store::Description describe() const override { return inner_.describe(); }
   Timestamp now() const override { return inner_.now(); }
-  store::PendingCommit commit(store::Partition partition, std::optional<store::Fence> fence,
-                              store::Batch batch) override {
-    auto pending = inner_.commit(std::move(partition), std::move(fence), std::move(batch));
-    if (!next_failure && !hold_next) return pending;
-    auto applied = run(pending.done());
-    EXPECT_TRUE(applied);
-    auto state = std::make_shared<store::CommitState>();
-    if (next_failure) {
-      state->refuse(*std::exchange(next_failure, std::nullopt));
-    } else {
-      hold_next = false;
-      held = state;
-      held_applied = *std::move(applied);
-    }
-    return store::PendingCommit(std::move(state));
-  }
   Task<Result<std::vector<store::Answer>>> read(store::Partition partition,
                                                 std::vector<store::Query> queries) override {
     return inner_.read(std::move(partition), std::move(queries));
@@ -112,6 +96,24 @@ class UnsureStore final : public store::Store {
   Task<Result<>> check() override { return inner_.check(); }
 
  private:
+  store::PendingCommit begin(store::CommitOrder order) override {
+    EXPECT_EQ(order.chained.listener, nullptr);
+    auto pending = inner_.commit(std::move(order.partition), std::move(order.fence),
+                                 std::move(order.batch));
+    if (!next_failure && !hold_next) return pending;
+    auto applied = run(pending.done());
+    EXPECT_TRUE(applied);
+    auto state = std::make_shared<store::CommitState>(nullptr);
+    if (next_failure) {
+      state->refuse(*std::exchange(next_failure, std::nullopt));
+    } else {
+      hold_next = false;
+      held = state;
+      held_applied = *std::move(applied);
+    }
+    return store::PendingCommit(std::move(state));
+  }
+
   store::Store& inner_;
 };
 

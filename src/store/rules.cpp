@@ -86,6 +86,10 @@ Result<> checkQuery(const Query& query) {
   return std::visit(check, query);
 }
 
+Error chainBroken() {
+  return {Code::Conflict, "the commit that this one builds on was lost"};
+}
+
 Error fenced(const std::string& lease) {
   return {Code::Fenced, fmt::format("the lease '{}' is not held with this token", lease)};
 }

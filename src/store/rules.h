@@ -57,6 +57,7 @@ Result<> checkQuery(const Query& query);
 
 // The refusals that batch.h promises, worded once.
 Error fenced(const std::string& lease);
+Error chainBroken();
 Error versionConflict(Version current);
 Error versionTooLow(Version given, Version highest);
 Error notFound(std::string_view what, const std::string& id);

@@ -61,6 +61,22 @@ class Watch {
   virtual ~Watch() = default;
 };
 
+// Commits of one partition that build on each other.
+struct Chained {
+  // Of the commit before, by the same thread: if that has failed this one is refused (Conflict).
+  std::shared_ptr<const CommitListener> after = nullptr;
+  // Hears the same as who waits for durable().
+  std::shared_ptr<CommitListener> listener = nullptr;
+};
+
+// What a backend is given to commit.
+struct CommitOrder {
+  Partition partition;
+  std::optional<Fence> fence;
+  Batch batch;
+  Chained chained;
+};
+
 // Safe from any thread.
 class Store {
  public:
@@ -77,10 +93,15 @@ class Store {
   // refused (Fenced) unless that lease has that token.
   //
   // Errors of durable(): NotApplied, or Unknown if it may have been applied. A commit can fail
-  // after it was applied (the disk filled up), and later ones are not refused for it. Whoever
-  // begins the next before the last is durable therefore chains them: each expects the version that
-  // the one before gave some record.
-  virtual PendingCommit commit(Partition partition, std::optional<Fence> fence, Batch batch) = 0;
+  // after it was applied (the disk filled up), and later ones are not refused for it, unless they
+  // are chained.
+  PendingCommit commit(Partition partition, std::optional<Fence> fence, Batch batch) {
+    return begin({std::move(partition), std::move(fence), std::move(batch), {}});
+  }
+  // The same for one writer who begins the next before the last is durable.
+  PendingCommit commit(Partition partition, Batch batch, Chained chained) {
+    return begin({std::move(partition), std::nullopt, std::move(batch), std::move(chained)});
+  }
 
   // Answers from one snapshot, which holds every commit that was durable when read() was called.
   // InvalidArgument if a limit is 0 or above kMaxPage.
@@ -104,6 +125,9 @@ class Store {
   // Cheap proof that the store can be written: for health checks. Fails, with what commits fail
   // with, while they do; InsufficientStorage until there is room for more than a little.
   virtual Task<Result<>> check() = 0;
+
+ private:
+  virtual PendingCommit begin(CommitOrder order) = 0;
 };
 
 // ---- one question, one answer

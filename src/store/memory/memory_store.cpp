@@ -57,10 +57,12 @@ Timestamp MemoryStore::now() const {
   return state_->clock.now();
 }
 
-PendingCommit MemoryStore::commit(Partition partition, std::optional<Fence> fence, Batch batch) {
-  auto pending = std::make_shared<CommitState>();
-  if (auto applied = state_->commit(partition, fence, batch); applied) {
-    state_->watchers.notify(partition.name());
+PendingCommit MemoryStore::begin(CommitOrder order) {
+  auto pending = std::make_shared<CommitState>(std::move(order.chained.listener));
+  if (order.chained.after && order.chained.after->hasFailed()) {
+    pending->refuse(chainBroken());
+  } else if (auto applied = state_->commit(order.partition, order.fence, order.batch); applied) {
+    state_->watchers.notify(order.partition.name());
     pending->apply(*std::move(applied));
     pending->finish({});
   } else {

@@ -20,7 +20,6 @@ class MemoryStore final : public Store {
 
   Description describe() const override;
   Timestamp now() const override;
-  PendingCommit commit(Partition partition, std::optional<Fence> fence, Batch batch) override;
   Task<Result<std::vector<Answer>>> read(Partition partition, std::vector<Query> queries) override;
   Task<Result<DirectoryPage>> readDirectory(std::string directory, std::string after,
                                             std::string prefix, std::size_t limit) override;
@@ -29,6 +28,8 @@ class MemoryStore final : public Store {
   Task<Result<>> check() override;
 
  private:
+  PendingCommit begin(CommitOrder order) override;
+
   struct State;
   std::unique_ptr<State> state_;
 };

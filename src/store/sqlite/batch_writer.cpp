@@ -245,7 +245,8 @@ struct BatchWriter::Write {
     NIMBUS_TRY(const std::int64_t sum, sumOf(o, record()));
     const auto expires_at = expiryOf(o.expiry, {record().live, record().expires_at});
     NIMBUS_TRY(const RecordWritten written,
-               writer.records_.write(o.space, o.key, record(), std::to_string(sum), expires_at,
+               writer.records_.write(o.space, o.key, record(),
+                                     writer.records_.keep(std::to_string(sum)), expires_at,
                                      std::nullopt));
     return OperationResult(Added{sum, written.version, written.expires_at});
   }

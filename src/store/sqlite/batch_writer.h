@@ -31,6 +31,13 @@ class BatchWriter {
   Result<Applied> apply(const Partition& partition, const std::optional<Fence>& fence,
                         const Batch& batch, Timestamp now);
 
+  // Writes what the batches have left to the end of the transaction. They must live until then.
+  Result<> flush() { return records_.flush(); }
+
+  // Nothing that was read or written before may be relied on: another process has written, or the
+  // transaction was given up.
+  void forgetAll() { records_.forgetAll(); }
+
   // Removes up to `limit` of the records that have expired, and goes one step around the limiters.
   struct SweepStep {
     std::uint64_t removed = 0;

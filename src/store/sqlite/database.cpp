@@ -80,13 +80,14 @@ Error forCallers(const Error& error, Outcome outcome) {
   }
 }
 
-Result<Connection> Connection::open(const std::filesystem::path& path, Mode mode) {
+Result<Connection> Connection::open(const std::filesystem::path& path, Mode mode,
+                                    const char* vfs) {
   configureLibrary();
   const int flags =
       (mode == Mode::ReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
       SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
   sqlite3* raw = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
+  const int code = sqlite3_open_v2(path.c_str(), &raw, flags, vfs);
   Connection connection(raw);
   if (code != SQLITE_OK) {
     return Error(Code::Unavailable,

@@ -24,7 +24,9 @@ class Connection {
  public:
   enum class Mode { ReadOnly, ReadWrite };
 
-  static Result<Connection> open(const std::filesystem::path& path, Mode mode);
+  // `vfs`: the name of one that is registered; null: the system's.
+  static Result<Connection> open(const std::filesystem::path& path, Mode mode,
+                                 const char* vfs = nullptr);
 
   // Runs SQL that answers nothing.
   Result<> execute(const char* sql);

@@ -41,12 +41,6 @@ RecordTable::RecordTable(Connection& connection, Millis sweep_grain)
              " WHERE partition=?1 AND space=?2 AND key=?3"),
       erase_(connection, "DELETE FROM record WHERE partition=?1 AND space=?2 AND key=?3"),
       clear_(connection, "DELETE FROM record WHERE partition=?1 AND space=?2 AND key>x''"),
-      insert_header_(connection,
-                     "INSERT INTO record(partition, space, key, value, version, updated_at)"
-                     " VALUES(?1, ?2, x'', ?3, ?4, 0)"),
-      update_header_(connection,
-                     "UPDATE record SET value=?3, version=?4"
-                     " WHERE partition=?1 AND space=?2 AND key=x''"),
       drop_(connection, "DELETE FROM record WHERE partition=?1"),
       add_expiry_(connection,
                   "INSERT INTO expiry(sweep_at, partition, space, key) VALUES(?1, ?2, ?3, ?4)"),
@@ -77,23 +71,83 @@ void RecordTable::begin(std::string_view partition, Timestamp now) {
   partition_ = Text{partition};
   now_ = now;
   spaces_.forgetAll();
+  known_.begin(partition);
 }
 
 Result<> RecordTable::loadHeader(Space& space) {
   if (space.header_loaded) return {};
-  auto rows = load_header_.query(partition_, space.name);
-  NIMBUS_TRY(space.header_exists, rows.next());
-  if (space.header_exists) {
-    space.floor = rows.unsignedInteger(0);
-    Bytes totals(rows.bytes(1));
-    space.stored.records = asSigned(totals.takeNumber());
-    space.stored.bytes = asSigned(totals.takeNumber());
-  }
   space.header_loaded = true;
+  if (const KnownHeader* const known = known_.findHeader(space.name)) {
+    space.floor = known->floor;
+    space.stored = {known->records, known->bytes};
+    return {};
+  }
+  auto rows = load_header_.query(partition_, space.name);
+  NIMBUS_TRY(const bool exists, rows.next());
+  if (!exists) return {};
+  space.floor = rows.unsignedInteger(0);
+  Bytes totals(rows.bytes(1));
+  space.stored.records = asSigned(totals.takeNumber());
+  space.stored.bytes = asSigned(totals.takeNumber());
+  if (KnownHeader* const known = known_.placeHeader(space.name)) {
+    known->floor = space.floor;
+    known->records = space.stored.records;
+    known->bytes = space.stored.bytes;
+  }
   return {};
 }
 
+Result<> RecordTable::saveHeader(const Space& space) {
+  std::string totals;
+  appendNumber(totals, static_cast<std::uint64_t>(space.stored.records));
+  appendNumber(totals, static_cast<std::uint64_t>(space.stored.bytes));
+  Row row;
+  row.partition = partition_.bytes;
+  row.space = space.name;
+  row.version = space.floor;
+  row.value = keep(std::move(totals));
+  KnownHeader* const known = known_.placeHeader(space.name);
+  if (known == nullptr) return putLater(row, nullptr);
+  known->floor = space.floor;
+  known->records = space.stored.records;
+  known->bytes = space.stored.bytes;
+  return putLater(row, &known->unwritten);
+}
+
+Result<> RecordTable::put(const Row& row) {
+  NIMBUS_CHECK(put_.run(Text{row.partition}, row.space, row.key, row.version, row.expires_at,
+                        row.updated_at, row.sweep_at, row.value));
+  return {};
+}
+
+Result<> RecordTable::putLater(const Row& row, Unwritten* place) {
+  if (place == nullptr) return put(row);
+  if (place->flush == flushes_) {
+    unwritten_[place->place] = row;
+  } else {
+    *place = {flushes_, unwritten_.size()};
+    unwritten_.push_back(row);
+  }
+  return {};
+}
+
+Result<> RecordTable::flush() {
+  for (const Row& row : unwritten_) NIMBUS_CHECK(put(row));
+  unwritten_.clear();
+  kept_.clear();
+  ++flushes_;
+  return {};
+}
+
+void RecordTable::forgetAll() {
+  known_.forgetAll();
+  unwritten_.clear();
+  kept_.clear();
+  ++flushes_;
+}
+
 Result<RecordTable::Totals> RecordTable::liveTotals(std::string_view space) {
+  NIMBUS_CHECK(flush());
   auto rows = live_totals_.query(partition_, space, now_);
   NIMBUS_CHECK(rows.next());
   return Totals{rows.integer(0), rows.integer(1)};
@@ -105,9 +159,24 @@ Result<RecordBefore> RecordTable::loadForChange(std::string_view space, std::str
   return load(space, key, values);
 }
 
+RecordBefore RecordTable::beforeOf(const KnownRecord& known) const {
+  RecordBefore before;
+  before.present = true;
+  before.version = known.version;
+  before.size = known.size;
+  before.expires_at = known.expires_at;
+  before.sweep_at = known.sweep_at;
+  before.live = isLive(before.expires_at, now_);
+  return before;
+}
+
 Result<RecordBefore> RecordTable::load(std::string_view space, std::string_view key,
                                        Values values) {
+  if (values == Values::Omit) {
+    if (const KnownRecord* const known = known_.find(space, key)) return beforeOf(*known);
+  }
   RecordBefore before;
+  if (values == Values::Include) NIMBUS_CHECK(flush());
   Statement& statement = values == Values::Include ? load_with_value_ : load_;
   auto rows = statement.query(partition_, space, key);
   NIMBUS_TRY(before.present, rows.next());
@@ -118,13 +187,25 @@ Result<RecordBefore> RecordTable::load(std::string_view space, std::string_view 
   before.sweep_at = rows.optionalTime(3);
   before.live = isLive(before.expires_at, now_);
   if (values == Values::Include) before.value = rows.bytes(4);
+  noteLoaded(space, key, before);
   return before;
+}
+
+void RecordTable::noteLoaded(std::string_view space, std::string_view key,
+                             const RecordBefore& before) {
+  KnownRecord* const known = known_.place(space, key);
+  if (known == nullptr) return;
+  known->version = before.version;
+  known->size = before.size;
+  known->expires_at = before.expires_at;
+  known->sweep_at = before.sweep_at;
 }
 
 Result<> RecordTable::loadCleared(const op::EraseSpace& erase) {
   Space& space = this->space(erase.space);
   NIMBUS_CHECK(loadHeader(space));
   NIMBUS_TRY(space.cleared_live, liveTotals(erase.space));
+  NIMBUS_CHECK(flush());
   auto rows = highest_version_.query(partition_, std::string_view(erase.space));
   NIMBUS_CHECK(rows.next());
   space.cleared_floor = std::max({space.floor, rows.unsignedInteger(0), erase.last});
@@ -215,8 +296,16 @@ Result<RecordWritten> RecordTable::write(std::string_view space_name, std::strin
   if (!before.present) NIMBUS_CHECK(loadHeader(space));
   const Version taken = version.value_or((before.present ? before.version : space.floor) + 1);
   const auto sweep_at = sweepAt(expires_at);
-  NIMBUS_CHECK(put_.run(partition_, space_name, key, taken, expires_at, now_, sweep_at, value));
   NIMBUS_CHECK(moveExpiry(space_name, key, before.sweep_at, sweep_at));
+  Row row{partition_.bytes, space_name, key, taken, expires_at, now_, sweep_at, value};
+  KnownRecord* const known = known_.place(space_name, key);
+  if (known != nullptr) {
+    known->version = taken;
+    known->size = value.size();
+    known->expires_at = expires_at;
+    known->sweep_at = sweep_at;
+  }
+  NIMBUS_CHECK(putLater(row, known != nullptr ? &known->unwritten : nullptr));
   const std::int64_t bytes_before = before.present ? asSigned(before.size) : 0;
   NIMBUS_CHECK(changeTotals(space, before.present ? 0 : 1, asSigned(value.size()) - bytes_before));
   return RecordWritten{taken, expires_at};
@@ -227,8 +316,15 @@ Result<RecordWritten> RecordTable::touch(const op::Touch& touch, const RecordBef
   const std::string_view key = touch.key;
   const Version version = touch.version.value_or(before.version + 1);
   const auto sweep_at = sweepAt(touch.expires_at);
+  NIMBUS_CHECK(flush());
   NIMBUS_CHECK(touch_.run(partition_, space, key, version, touch.expires_at, sweep_at));
   NIMBUS_CHECK(moveExpiry(space, key, before.sweep_at, sweep_at));
+  if (KnownRecord* const known = known_.place(space, key)) {
+    known->version = version;
+    known->size = before.size;
+    known->expires_at = touch.expires_at;
+    known->sweep_at = sweep_at;
+  }
   return RecordWritten{version, touch.expires_at};
 }
 
@@ -239,7 +335,9 @@ Result<Removed> RecordTable::erase(std::string_view space_name, std::string_view
   NIMBUS_CHECK(loadHeader(space));
   raiseFloor(space, std::max(before.version, last));
   if (!before.present) return Removed{0};
+  NIMBUS_CHECK(flush());
   NIMBUS_CHECK(erase_.run(partition_, space_name, key));
+  known_.forget(space_name, key);
   NIMBUS_CHECK(moveExpiry(space_name, key, before.sweep_at, std::nullopt));
   NIMBUS_CHECK(changeTotals(space, -1, -asSigned(before.size)));
   return Removed{before.live ? 1U : 0U};
@@ -249,8 +347,10 @@ Result<Removed> RecordTable::clear(std::string_view space_name) {
   Space& space = this->space(space_name);
   raiseFloor(space, space.cleared_floor);
   if (space.stored.records == 0) return Removed{0};
+  NIMBUS_CHECK(flush());
   NIMBUS_CHECK(clear_expiries_.run(partition_, space_name));
   NIMBUS_CHECK(clear_.run(partition_, space_name));
+  known_.forgetSpace(space_name);
   space.stored = {};
   space.header_changed = true;
   return Removed{static_cast<std::uint64_t>(space.cleared_live.records)};
@@ -258,19 +358,16 @@ Result<Removed> RecordTable::clear(std::string_view space_name) {
 
 Result<> RecordTable::finish() {
   for (const Space& space : spaces_) {
-    if (!space.header_changed) continue;
-    std::string totals;
-    appendNumber(totals, static_cast<std::uint64_t>(space.stored.records));
-    appendNumber(totals, static_cast<std::uint64_t>(space.stored.bytes));
-    Statement& save = space.header_exists ? update_header_ : insert_header_;
-    NIMBUS_CHECK(save.run(partition_, space.name, std::string_view(totals), space.floor));
+    if (space.header_changed) NIMBUS_CHECK(saveHeader(space));
   }
   return {};
 }
 
 Result<> RecordTable::dropPartition(std::string_view partition) {
+  NIMBUS_CHECK(flush());
   NIMBUS_CHECK(drop_expiries_.run(Text{partition}));
   NIMBUS_CHECK(drop_.run(Text{partition}));
+  known_.forgetPartition(partition);
   return {};
 }
 
@@ -282,6 +379,7 @@ Result<std::uint64_t> RecordTable::sweep(Timestamp now, std::uint64_t limit) {
     RecordBefore before;
   };
   std::vector<Expired> found;
+  NIMBUS_CHECK(flush());
   {
     auto rows = expired_.query(now, limit);
     while (true) {
@@ -307,6 +405,7 @@ Result<std::uint64_t> RecordTable::sweep(Timestamp now, std::uint64_t limit) {
     const bool last = i + 1 == found.size() || found[i].partition != found[i + 1].partition;
     if (last) NIMBUS_CHECK(finish());
   }
+  NIMBUS_CHECK(flush());  // the names go with `found`
   return found.size();
 }
 

@@ -6,12 +6,15 @@
 #include "store/query.h"
 #include "store/rules.h"
 #include "store/sqlite/database.h"
+#include "store/sqlite/known_records.h"
 #include "store/sqlite/met.h"
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace nimbus::store::sqlite {
 
@@ -39,6 +42,15 @@ class RecordTable {
   // Starts a batch. `partition` must outlive it.
   void begin(std::string_view partition, Timestamp now);
 
+  // Rows that are written more than once in a transaction reach the database once, at its end.
+  Result<> flush();
+  // Keeps a text that flush() needs.
+  std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
+
+  // What the table remembers of its rows may be wrong: another process has written, or a transaction
+  // was given up.
+  void forgetAll();
+
   // The record before the batch.
   Result<RecordBefore> load(std::string_view space, std::string_view key, Values values);
   // The record as an operation finds it: gone if the batch has emptied its space.
@@ -59,7 +71,7 @@ class RecordTable {
   void plan(std::string_view space, const RecordBefore& before, const std::optional<After>& after);
   Result<> checkWithin(const require::SpaceWithin& limit);
 
-  // Writes. `before` as loaded. `version`: absent = the next.
+  // Writes. `before` as loaded. `version`: absent = the next. What is given must live until flush().
   Result<RecordWritten> write(std::string_view space, std::string_view key,
                               const RecordBefore& before, std::string_view value,
                               const std::optional<Timestamp>& expires_at,
@@ -94,7 +106,6 @@ class RecordTable {
   struct Space {
     std::string_view name;
     bool header_loaded = false;
-    bool header_exists = false;
     bool header_changed = false;
     Version floor = 0;
     Totals stored;   // by the header: all rows, expired ones too
@@ -111,6 +122,24 @@ class RecordTable {
   Result<> moveExpiry(std::string_view space, std::string_view key,
                       const std::optional<Timestamp>& from, const std::optional<Timestamp>& to);
   Result<> loadHeader(Space& space);
+  Result<> saveHeader(const Space& space);
+  void noteLoaded(std::string_view space, std::string_view key, const RecordBefore& before);
+
+  // A row as it is to be; views are of what lives until flush().
+  struct Row {
+    std::string_view partition;
+    std::string_view space;
+    std::string_view key;
+    Version version = 0;
+    std::optional<Timestamp> expires_at;
+    Timestamp updated_at;
+    std::optional<Timestamp> sweep_at;
+    std::string_view value;
+  };
+  Result<> put(const Row& row);
+  // Now, or with the next flush() if the row is known, so that nobody looks for it in the database.
+  Result<> putLater(const Row& row, Unwritten* place);
+  RecordBefore beforeOf(const KnownRecord& known) const;
   Result<Totals> liveTotals(std::string_view space);
   Result<> changeTotals(Space& space, std::int64_t records, std::int64_t bytes);
   static void raiseFloor(Space& space, Version floor);  // the header is loaded
@@ -119,6 +148,10 @@ class RecordTable {
   Text partition_;
   Timestamp now_;
   Met<Space> spaces_;
+  KnownRecords known_;
+  std::vector<Row> unwritten_;
+  std::uint64_t flushes_ = 1;
+  std::deque<std::string> kept_;
 
   Statement load_;
   Statement load_with_value_;
@@ -129,8 +162,6 @@ class RecordTable {
   Statement touch_;
   Statement erase_;
   Statement clear_;
-  Statement insert_header_;
-  Statement update_header_;
   Statement drop_;
   Statement add_expiry_;
   Statement remove_expiry_;

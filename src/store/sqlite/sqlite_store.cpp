@@ -5,6 +5,7 @@
 #include "store/rules.h"
 #include "store/sqlite/filesystem.h"
 #include "store/sqlite/schema.h"
+#include "store/sqlite/wal_vfs.h"
 
 #include <fmt/format.h>
 
@@ -31,11 +32,19 @@ std::string_view pragmaValue(Synchronous synchronous) {
 // One commit, from the call to its two answers.
 class CommitTask final : public WriterTask, public CommitState {
  public:
-  CommitTask(Partition partition, std::optional<Fence> fence, Batch batch)
-      : partition_(std::move(partition)), fence_(std::move(fence)), batch_(std::move(batch)) {}
+  explicit CommitTask(CommitOrder order)
+      : CommitState(std::move(order.chained.listener)),
+        after_(std::move(order.chained.after)),
+        partition_(std::move(order.partition)),
+        fence_(std::move(order.fence)),
+        batch_(std::move(order.batch)) {}
 
   Result<> apply(BatchWriter& writer, Timestamp now) override {
-    auto applied = writer.apply(partition_, fence_, batch_, now);
+    // What was begun before has been applied before, in this transaction or an earlier one.
+    const bool broken = after_ && after_->hasFailed();
+    after_.reset();
+    auto applied = broken ? Result<Applied>(chainBroken())
+                          : writer.apply(partition_, fence_, batch_, now);
     if (applied) {
       applied_ = true;
       CommitState::apply(*std::move(applied));
@@ -60,6 +69,7 @@ class CommitTask final : public WriterTask, public CommitState {
   const Partition* changed() const override { return applied_ ? &partition_ : nullptr; }
 
  private:
+  std::shared_ptr<const CommitListener> after_;  // null: none, or it has been looked at
   const Partition partition_;
   const std::optional<Fence> fence_;
   const Batch batch_;
@@ -117,7 +127,9 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(Options options, const Cl
   NIMBUS_TRY(Turnstile turnstile, Turnstile::open(turnstile_path));
   NIMBUS_TRY(auto turn, takeTurn(turnstile, turnstile_path, options.open_timeout));
   auto pass = std::optional(std::move(turn));
-  NIMBUS_TRY(Connection connection, Connection::open(options.path, Connection::Mode::ReadWrite));
+  const char* const vfs = options.synchronous == Synchronous::Full ? walVfs() : nullptr;
+  NIMBUS_TRY(Connection connection,
+             Connection::open(options.path, Connection::Mode::ReadWrite, vfs));
   NIMBUS_TRY(const std::string journal, connection.text("PRAGMA journal_mode=WAL"));
   if (journal != "wal") {
     return Error(Code::Unavailable,
@@ -156,10 +168,9 @@ Timestamp SqliteStore::now() const {
   return clock_.now();
 }
 
-PendingCommit SqliteStore::commit(Partition partition, std::optional<Fence> fence, Batch batch) {
-  const auto sound = validate(batch);
-  auto task =
-      std::make_shared<CommitTask>(std::move(partition), std::move(fence), std::move(batch));
+PendingCommit SqliteStore::begin(CommitOrder order) {
+  const auto sound = validate(order.batch);
+  auto task = std::make_shared<CommitTask>(std::move(order));
   if (sound) {
     writer_.submit(task);
   } else {

@@ -58,7 +58,6 @@ class SqliteStore final : public Store {
 
   Description describe() const override;
   Timestamp now() const override;
-  PendingCommit commit(Partition partition, std::optional<Fence> fence, Batch batch) override;
   Task<Result<std::vector<Answer>>> read(Partition partition, std::vector<Query> queries) override;
   Task<Result<DirectoryPage>> readDirectory(std::string directory, std::string after,
                                             std::string prefix, std::size_t limit) override;
@@ -69,6 +68,8 @@ class SqliteStore final : public Store {
   WriterStatistics statistics() const;
 
  private:
+  PendingCommit begin(CommitOrder order) override;
+
   SqliteStore(const Options& options, const Clock& clock, Connection writer_connection,
               Turnstile turnstile, std::unique_ptr<ReaderPool> readers);
 

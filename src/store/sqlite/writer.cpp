@@ -198,6 +198,7 @@ Result<> Writer::transact(const Tasks& tasks) {
   auto applied = applyAll(tasks);
   if (applied) return {};
   if (connection_.inTransaction()) static_cast<void>(connection_.execute("ROLLBACK"));
+  batch_writer_.forgetAll();
   fail_stop_.check(applied.error());
   if (applied.error().code() == Code::InsufficientStorage) needs_room_ = true;
   return applied;
@@ -212,6 +213,7 @@ Result<> Writer::applyAll(const Tasks& tasks) {
     const ResumeTogether together;
     for (const auto& task : tasks) NIMBUS_CHECK(task->apply(batch_writer_, now));
   }
+  NIMBUS_CHECK(batch_writer_.flush());
   NIMBUS_CHECK(commit_.run());
   if (wal_.transactions != written) {
     last_written_ = Steady::now();
@@ -241,7 +243,15 @@ Result<Turnstile::Pass> Writer::beginTurn() {
     fail_stop_.check(begun.error());
     return std::move(begun).error();
   }
+  const auto version = dataVersion();
+  if (!version || std::exchange(written_version_, *version) != *version) batch_writer_.forgetAll();
   return pass;
+}
+
+Result<std::int64_t> Writer::dataVersion() {
+  auto rows = data_version_.query();
+  NIMBUS_CHECK(rows.next());
+  return rows.integer(0);
 }
 
 void Writer::noteTurn(const Result<Turnstile::Pass>& turn) {
@@ -317,11 +327,9 @@ Result<> Writer::checkpoint() {
 
 void Writer::noticeForeignChanges() {
   if (watchers_.empty()) return;
-  auto rows = data_version_.query();
-  const auto found = rows.next();
-  if (!found || !*found) return;
-  const std::int64_t version = rows.integer(0);
-  if (std::exchange(last_data_version_, version) != version) watchers_.notifyAll();
+  const auto version = dataVersion();
+  if (!version) return;
+  if (std::exchange(watched_version_, *version) != *version) watchers_.notifyAll();
 }
 
 WriterStatistics Writer::statistics() const {

@@ -145,6 +145,8 @@ class Writer {
   void checkpointIfDue();
   Result<> checkpoint();
   void noticeForeignChanges();
+  // What the connection says; it differs from before when another process has written.
+  Result<std::int64_t> dataVersion();
 
   const Options options_;
   const Clock& clock_;
@@ -157,7 +159,8 @@ class Writer {
   Statement begin_;
   Statement commit_;
   Statement data_version_;
-  std::int64_t last_data_version_ = 0;
+  std::int64_t watched_version_ = 0;  // the data version that the watchers know
+  std::int64_t written_version_ = 0;  // the one of the last transaction
   // Turns stay away.
   bool stalled_ = false;
   // What the last check found.
