@@ -12,24 +12,17 @@ namespace nimbus {
 namespace {
 
 namespace dom = simdjson::dom;
-namespace ondemand = simdjson::ondemand;
 
 static_assert(sizeof(dom::element) == 16 && std::is_trivially_copyable_v<dom::element>);
 
 constexpr std::string_view kSpace = " \t\n\r";
 
-// Parsers keep the memory they have grown to. One that has seen something large is given up, so
+// A parser keeps the memory it has grown to. One that has seen something large is given up, so
 // that it does not stay with the thread.
 constexpr std::size_t kKeep = 1024UL * 1024;
 
-template <typename Parser>
-std::unique_ptr<Parser>& ofThread() {
-  thread_local std::unique_ptr<Parser> parser;
-  return parser;
-}
-
 dom::parser& freshParser(std::size_t size) {
-  std::unique_ptr<dom::parser>& parser = ofThread<dom::parser>();
+  thread_local std::unique_ptr<dom::parser> parser;
   if (!parser || parser->capacity() > std::max(kKeep, size)) {
     parser = std::make_unique<dom::parser>();
     static_cast<void>(parser->allocate(std::max<std::size_t>(size, 4096), kMaxJsonDepth));
@@ -166,6 +159,7 @@ std::vector<JsonValue> JsonValue::elements() const {
   std::vector<JsonValue> elements;
   dom::array array;
   if (JsonAccess::unwrap(*this).get(array) != simdjson::SUCCESS) return elements;
+  elements.reserve(array.size());
   for (const dom::element element : array) elements.push_back(JsonAccess::wrap(element));
   return elements;
 }
@@ -187,7 +181,19 @@ Result<JsonValue> parseJson(std::string_view text) {
   return JsonAccess::wrap(root);
 }
 
+namespace {
+
+// Counters are the most frequent values of all.
+bool isPlainInteger(std::string_view text) {
+  const bool short_enough = !text.empty() && text.size() < 18;
+  return short_enough && (text.front() != '0' || text.size() == 1) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
 Result<> checkJson(std::string_view text) {
+  if (isPlainInteger(text)) return {};
   dom::element root;
   const auto failed = freshParser(text.size()).parse(text.data(), text.size(), true).get(root);
   if (failed == simdjson::SUCCESS) return {};
@@ -201,43 +207,88 @@ std::string_view trimJson(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-Result<std::vector<RawMember>> splitObject(std::string_view text) {
-  NIMBUS_CHECK(checkJson(text));
-  if (trimJson(text).front() != '{') {
-    return Error(Code::InvalidArgument, "this must be a JSON object");
+namespace {
+
+// Goes through text that is known to be JSON.
+class Walk {
+ public:
+  explicit Walk(std::string_view text) : text_(text) {}
+
+  void skipSpace() { at_ = std::min(text_.find_first_not_of(kSpace, at_), text_.size()); }
+  char next() const { return text_[at_]; }
+  void skip() { ++at_; }
+
+  // The value that begins here, as it stands.
+  std::string_view value() {
+    const std::size_t begin = at_;
+    if (next() == '"') {
+      skipString();
+    } else if (next() == '{' || next() == '[') {
+      skipNested();
+    } else {
+      at_ = std::min(text_.find_first_of(",]} \t\n\r", at_), text_.size());
+    }
+    return text_.substr(begin, at_ - begin);
   }
 
-  // Known to be valid from here on. On-demand parsing says where values lie, and the other does
-  // not.
-  thread_local std::string padded;
-  padded.reserve(text.size() + simdjson::SIMDJSON_PADDING);
-  padded.assign(text);
-  std::unique_ptr<ondemand::parser>& parser = ofThread<ondemand::parser>();
-  if (!parser) parser = std::make_unique<ondemand::parser>();
-  ondemand::document document;
+ private:
+  void skipString() {
+    at_ = text_.find_first_of("\"\\", at_ + 1);
+    while (next() == '\\') at_ = text_.find_first_of("\"\\", at_ + 2);
+    ++at_;
+  }
+  void skipNested() {
+    std::size_t depth = 0;
+    do {
+      const char here = next();
+      if (here == '"') {
+        skipString();
+        continue;
+      }
+      if (here == '{' || here == '[') ++depth;
+      if (here == '}' || here == ']') --depth;
+      ++at_;
+    } while (depth > 0);
+  }
+
+  const std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+Result<std::string> unescaped(std::string_view quoted) {
+  const std::string_view inner = quoted.substr(1, quoted.size() - 2);
+  if (inner.find('\\') == std::string_view::npos) return std::string(inner);
+  NIMBUS_TRY(const JsonValue name, parseJson(quoted));
+  return std::string(name.string().value_or(""));
+}
+
+}  // namespace
+
+Result<std::vector<RawMember>> splitObject(std::string_view text) {
+  NIMBUS_CHECK(checkJson(text));
+  Walk walk(text);
+  walk.skipSpace();
+  if (walk.next() != '{') return Error(Code::InvalidArgument, "this must be a JSON object");
+  walk.skip();
+  walk.skipSpace();
   std::vector<RawMember> members;
-  auto failed = parser->iterate(padded.data(), padded.size(), padded.capacity()).get(document);
-  if (failed != simdjson::SUCCESS) return notJson(failed);
-  for (auto field : document.get_object()) {
-    std::string_view name;
-    if (failed = field.unescaped_key().get(name); failed != simdjson::SUCCESS)
-      return notJson(failed);
-    std::string_view raw;
-    if (failed = simdjson::to_json_string(field.value()).get(raw); failed != simdjson::SUCCESS) {
-      return notJson(failed);
-    }
-    const std::string_view trimmed = trimJson(raw);
-    const auto begin = static_cast<std::size_t>(trimmed.data() - padded.data());
-    members.push_back({std::string(name), text.substr(begin, trimmed.size())});
+  while (walk.next() != '}') {
+    NIMBUS_TRY(std::string name, unescaped(walk.value()));
+    walk.skipSpace();
+    walk.skip();  // the colon
+    walk.skipSpace();
+    members.push_back({std::move(name), walk.value()});
+    walk.skipSpace();
+    if (walk.next() == ',') walk.skip();
+    walk.skipSpace();
   }
   std::vector<std::string_view> names;
+  names.reserve(members.size());
   for (const RawMember& member : members) names.push_back(member.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) {
     return Error(Code::InvalidArgument, fmt::format("\"{}\" is given twice", *twice));
   }
-  if (parser->capacity() > kKeep) parser.reset();
-  if (padded.capacity() > kKeep) padded = std::string();
   return members;
 }
 

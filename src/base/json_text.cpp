@@ -2,6 +2,7 @@
 
 #include "base/utf8.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -42,6 +43,21 @@ void appendEscaped(std::string& out, unsigned char byte) {
   }
 }
 
+constexpr std::array<bool, 256> plainBytes() {
+  std::array<bool, 256> plain{};
+  for (std::size_t byte = 0x20; byte < 0x7f; ++byte) plain[byte] = byte != '"' && byte != '\\';
+  return plain;
+}
+
+// How much of it needs nothing done to it: almost always all.
+std::size_t plainLength(std::string_view text) {
+  static constexpr std::array<bool, 256> kPlain = plainBytes();
+  const auto special =
+      std::find_if_not(text.begin(), text.end(),
+                       [](char c) { return kPlain[static_cast<unsigned char>(c)]; });
+  return static_cast<std::size_t>(special - text.begin());
+}
+
 // U+0080..U+009F. JSON allows them as they are, but a terminal takes U+009B for ESC [.
 bool isC1Control(std::string_view code_point) {
   return code_point.size() == 2 && code_point[0] == '\xC2' &&
@@ -53,6 +69,10 @@ bool isC1Control(std::string_view code_point) {
 void appendJsonString(std::string& out, std::string_view text) {
   out += '"';
   while (!text.empty()) {
+    const std::size_t plain = plainLength(text);
+    out.append(text.substr(0, plain));
+    text.remove_prefix(plain);
+    if (text.empty()) break;
     const std::size_t length = utf8::sequenceLength(text);
     if (length == 1) {
       appendEscaped(out, static_cast<unsigned char>(text.front()));

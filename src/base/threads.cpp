@@ -39,8 +39,8 @@ struct Threads::Thread {
 };
 
 Threads::Threads(std::size_t count) {
-  const std::size_t hardware = std::max(1U, std::thread::hardware_concurrency());
-  for (std::size_t i = 0; i < (count == 0 ? hardware : count); ++i) {
+  if (count == 0) count = std::max(1U, std::thread::hardware_concurrency() / 2);
+  for (std::size_t i = 0; i < count; ++i) {
     auto& added = threads_.emplace_back(std::make_unique<Thread>());
     added->thread = std::thread(runUntilStopped, std::ref(added->context));
   }

@@ -16,7 +16,8 @@ namespace nimbus {
 
 class Threads {
  public:
-  // Starts `count` threads; 0 means one per hardware thread.
+  // Starts `count` threads; 0 means one for every two processors: functions and the store need the
+  // others.
   explicit Threads(std::size_t count = 0);
 
   // Stops.

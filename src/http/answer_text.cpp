@@ -1,5 +1,6 @@
 #include "http/answer_text.h"
 
+#include "base/json_text.h"
 #include "base/random.h"
 #include "http/problem.h"
 #include "http/text.h"

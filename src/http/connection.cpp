@@ -10,6 +10,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <exception>
+#include <tuple>
 #include <utility>
 
 namespace nimbus::http {
@@ -115,8 +116,17 @@ Task<> Connection::serve() {
     }
     if (!makeRoom()) co_return;
     const auto space = asio::buffer(work_->in->space(), work_->in->spaceSize());
-    const auto [failure, count] = tls_ ? co_await tls_->async_read_some(space, kAwait)
-                                       : co_await socket_.async_read_some(space, kAwait);
+    error_code failure;
+    std::size_t count = 0;
+    if (tls_) {
+      std::tie(failure, count) = co_await tls_->async_read_some(space, kAwait);
+    } else {
+      // A client usually waits for what was just written: to look for more before it can be there
+      // would be a system call in vain.
+      std::tie(failure) = co_await socket_.async_wait(Socket::wait_read, kAwait);
+      if (!failure) count = socket_.read_some(space, failure);
+      if (failure == asio::error::would_block) continue;
+    }
     switch (received(failure, count)) {
       case Received::Bytes:
         work_->in->produced(count);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -26,23 +27,29 @@ std::string_view takePair(std::string_view& rest) {
 }
 
 bool isNamed(std::string_view encoded, std::string_view name) {
-  if (encoded.find_first_of("%+") == std::string_view::npos) return encoded == name;
+  if (encoded == name) return true;
+  if (encoded.find_first_of("%+") == std::string_view::npos) return false;
   std::string decoded;
   return percentDecode(encoded, Plus::Space, decoded) && decoded == name;
 }
 
 }  // namespace
 
+Query::Query(std::string_view raw) {
+  for (std::string_view rest = raw; !rest.empty();) {
+    const std::string_view pair = takePair(rest);
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    parameters_.push_back({pair.substr(0, equals), pair.substr(std::min(equals + 1, pair.size()))});
+  }
+}
+
 Result<std::optional<std::string>> Query::text(std::string_view name) const {
   std::optional<std::string> found;
-  for (std::string_view rest = raw_; !rest.empty();) {
-    const std::string_view pair = takePair(rest);
-    const std::size_t equals = pair.find('=');
-    if (!isNamed(pair.substr(0, equals), name)) continue;
+  for (const Parameter& parameter : parameters_) {
+    if (!isNamed(parameter.name, name)) continue;
     if (found) return unfit(name, "given more than once");
     found.emplace();
-    if (equals == std::string_view::npos) continue;
-    NIMBUS_CHECK(percentDecode(pair.substr(equals + 1), Plus::Space, *found));
+    NIMBUS_CHECK(percentDecode(parameter.value, Plus::Space, *found));
   }
   return found;
 }

@@ -6,6 +6,8 @@
 
 #include "base/result.h"
 
+#include <boost/container/small_vector.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,7 +25,7 @@ struct IntegerRange {
 // Every getter answers InvalidArgument, with the field `parameter`, for a value that does not fit.
 class Query {
  public:
-  explicit Query(std::string_view raw) : raw_(raw) {}
+  explicit Query(std::string_view raw);
 
   // Decoded; nothing if the parameter is absent, empty text if it has no value.
   Result<std::optional<std::string>> text(std::string_view name) const;
@@ -41,7 +43,11 @@ class Query {
   Result<std::size_t> limit(std::size_t absent) const;
 
  private:
-  std::string_view raw_;
+  struct Parameter {
+    std::string_view name;  // still encoded
+    std::string_view value;
+  };
+  boost::container::small_vector<Parameter, 8> parameters_;
 };
 
 // Refuses a query any part of which does not decode.

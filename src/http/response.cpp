@@ -2,17 +2,23 @@
 
 #include "http/text.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace nimbus::http {
 
 Fields& Fields::add(std::string_view name, std::string_view value) {
+  constexpr std::size_t kUsual = 160;  // what an answer's fields have together
+  if (text_.empty()) text_.reserve(kUsual);
   text_ += name;
   text_ += ": ";
-  for (const char c : value) {
+  const std::size_t begin = text_.size();
+  text_ += value;
+  const auto isControl = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    text_ += (byte < 0x20 && c != '\t') || byte == 0x7f ? '?' : c;
-  }
+    return (byte < 0x20 && c != '\t') || byte == 0x7f;
+  };
+  std::replace_if(text_.begin() + static_cast<std::ptrdiff_t>(begin), text_.end(), isControl, '?');
   text_ += "\r\n";
   return *this;
 }

@@ -2,10 +2,6 @@
 // Small questions about characters and text that several parts of HTTP ask.
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <concepts>
-#include <string>
 #include <string_view>
 
 namespace nimbus::http {
@@ -37,14 +33,6 @@ inline bool isTokenCharacter(char c) {
   const char lower = lowerCase(c);
   return (lower >= 'a' && lower <= 'z') || isDigit(c) ||
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
-
-// In decimal digits.
-template <std::integral Number>
-void appendNumber(std::string& out, Number number) {
-  std::array<char, 24> digits;  // enough for 64 bits and a sign
-  const auto [end, failure] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
-  out.append(digits.data(), end);
 }
 
 }  // namespace nimbus::http
