@@ -43,7 +43,7 @@ Result<std::int64_t> integerOf(const RawMember& member) {
 }
 
 Result<> addSessionKey(Options& options, std::string key, std::string_view where) {
-  NIMBUS_CHECK(SessionKey::parse(key));
+  NIMBUS_CHECK(checkText("session key", key));
   if (options.session_key && *options.session_key != key) {
     return Error(Code::InvalidArgument,
                  fmt::format("the session key in the {} is another than before", where));
@@ -142,15 +142,27 @@ void appendFailure(std::string& body, const session::FunctionFailure& failure) {
   body += "}}";
 }
 
+// With three decimals.
+void appendMillis(std::string& out, std::chrono::microseconds duration) {
+  const auto micros = duration.count();
+  appendNumber(out, micros / 1000);
+  const auto rest = micros % 1000;
+  out += rest < 10 ? ".00" : (rest < 100 ? ".0" : ".");
+  appendNumber(out, rest);
+}
+
 std::string answerOf(const Call& call, const Outcome& outcome) {
   std::string body;
   body.reserve(160 + outcome.body.size());
   body += R"({"request_id":)";
   appendJsonString(body, call.request_id);
-  fmt::format_to(std::back_inserter(body), R"(,"status_code":{},"body":)", outcome.status_code);
+  body += R"(,"status_code":)";
+  appendNumber(body, outcome.status_code);
+  body += R"(,"body":)";
   body += outcome.body;
-  fmt::format_to(std::back_inserter(body), R"(,"duration_ms":{:.3f},"session_key":)",
-                 static_cast<double>(outcome.duration.count()) / 1000);
+  body += R"(,"duration_ms":)";
+  appendMillis(body, outcome.duration);
+  body += R"(,"session_key":)";
   if (call.session_key) {
     appendJsonString(body, *call.session_key);
   } else {
@@ -166,29 +178,8 @@ Error noFunction(std::string_view id) {
   return {Code::NotFound, fmt::format("there is no function \"{}\"", printable(id))};
 }
 
-Task<Outcome> settled(CallPtr call) {
-  // Others wait for the gate that this may have to drive, whether or not its own client does.
-  co_await boost::asio::this_coro::throw_if_cancelled(false);
-  Outcome outcome = co_await call->outcome.wait();
-  if (!outcome.gate) co_return outcome;
-  Result<> durable = Result<>();
-  if (outcome.drives) {
-    durable = co_await outcome.gate->drive();
-  } else {
-    durable = co_await outcome.gate->wait();
-  }
-  if (!durable) {
-    Error why = durable.error();
-    // A stale owner finds out by a version or a fence; callers know it by one name.
-    const bool stale = why.code() == Code::VersionConflict || why.code() == Code::Conflict;
-    outcome.error =
-        stale ? Error(Code::Fenced, "the session was changed by another owner") : std::move(why);
-    outcome.failure.reset();
-  }
-  co_return outcome;
-}
-
-http::Response Invocations::respond(const Call& call, const Outcome& outcome) const {
+http::Response Invocations::respond(const Call& call) const {
+  const Outcome& outcome = call.outcome;
   http::Response response;
   if (outcome.error) {
     response = http::problem(*outcome.error, call.request_id);
@@ -221,8 +212,10 @@ Task<Result<http::Response>> Invocations::invoke(http::Request& request) {
   const boost::asio::cancellation_state cancellation =
       co_await boost::asio::this_coro::cancellation_state;
   const AbandonIfGone abandon(cancellation.slot(), calls_, call);
-  const Outcome outcome = co_await settled(call);
-  co_return respond(*call, outcome);
+  // The call is seen through to its end, whether or not its client is there to hear of it.
+  co_await boost::asio::this_coro::throw_if_cancelled(false);
+  co_await call->settled.wait();
+  co_return respond(*call);
 }
 
 void Invocations::addRoutes(http::Router& router) {

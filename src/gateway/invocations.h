@@ -22,10 +22,6 @@ using FindFunction = std::function<session::FunctionPtr(std::string_view id)>;
 
 Error noFunction(std::string_view id);
 
-// Waits until the answer may leave: everything it depends on is durable. What failed on the way is
-// then the outcome's error.
-Task<session::Outcome> settled(session::CallPtr call);
-
 class Invocations {
  public:
   // Everything must outlive the server that serves these routes.
@@ -36,7 +32,7 @@ class Invocations {
 
  private:
   Task<Result<http::Response>> invoke(http::Request& request);
-  http::Response respond(const session::Call& call, const session::Outcome& outcome) const;
+  http::Response respond(const session::Call& call) const;
 
   session::Calls& calls_;
   const FindFunction find_;

@@ -9,6 +9,7 @@
 #include "state/glob.h"
 #include "state/stored.h"
 
+#include <boost/asio/this_coro.hpp>
 #include <fmt/format.h>
 
 #include <charconv>
@@ -139,7 +140,7 @@ std::string Sessions::sessionText(const session::FunctionSpec& function,
   }
   fmt::format_to(std::back_inserter(text),
                  R"(],"total_size":{},"queue_length":{},"status":"{}","next_seq":{}}})",
-                 view.total_size, view.waiting, statusOf(view), record.lastNumber() + 1);
+                 view.total_size, view.waiting, statusOf(view), view.next_number);
   return text;
 }
 
@@ -192,9 +193,10 @@ Task<Result<state::Answer>> Sessions::apply(Target target, state::Operation oper
   call->session_key = target.session_key;
   call->operation = std::move(operation);
   NIMBUS_CO_CHECK(calls_.submit(call));
-  session::Outcome outcome = co_await settled(call);
-  if (outcome.error) co_return *std::move(outcome.error);
-  co_return std::move(outcome.answer);
+  co_await boost::asio::this_coro::throw_if_cancelled(false);
+  co_await call->settled.wait();
+  if (call->outcome.error) co_return *call->outcome.error;
+  co_return std::move(call->outcome.answer);
 }
 
 Task<Result<http::Response>> Sessions::listState(http::Request& request) {

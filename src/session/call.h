@@ -6,13 +6,13 @@
 #include "base/result.h"
 #include "base/steady_clock.h"
 #include "session/function_spec.h"
-#include "session/gate.h"
 #include "state/operation.h"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,7 +27,7 @@ struct FunctionFailure {
   std::string trace;
 };
 
-// How a call ended. The answer may leave when the gate is open.
+// How a call ended.
 struct Outcome {
   // Set if the call was not carried out, or not to its end; FunctionError with `failure`.
   std::optional<Error> error = {};
@@ -38,8 +38,6 @@ struct Outcome {
   std::uint64_t seq = 0;                 // 0: it has no place in the order of a session
   std::string instance = {};             // empty: none ran it
   std::chrono::microseconds duration{};  // from the instance's start on it to its end
-  GatePtr gate = {};                     // null: nothing to wait for
-  bool drives = false;                   // whoever answers must drive the gate, not only wait
 };
 
 struct Call : boost::intrusive_ref_counter<Call> {
@@ -56,9 +54,17 @@ struct Call : boost::intrusive_ref_counter<Call> {
 
   // Whoever sets it first sees to the outcome: its run, or who gives it up before that.
   std::atomic<bool> claimed = false;
-  OneShot<Outcome> outcome;
+  // Whoever has claimed the call writes it, until the call is settled.
+  Outcome outcome;
+  // The answer may leave: everything it depends on is durable, or known not to be.
+  OneShotEvent settled;
 
   bool claim() { return !claimed.exchange(true, std::memory_order_acq_rel); }
+  void settle() { settled.set(); }
+  void fail(Error why) {
+    outcome.error = std::move(why);
+    settle();
+  }
 };
 
 using CallPtr = boost::intrusive_ptr<Call>;

@@ -1,5 +1,6 @@
 #include "session/calls.h"
 
+#include "base/json_text.h"
 #include "base/log.h"
 #include "state/stored.h"
 
@@ -40,10 +41,12 @@ Task<Result<T>> on(asio::any_io_executor executor, Task<Result<T>> task) {
   co_return co_await done->wait(done);
 }
 
-void giveUp(Call& call, Error why) {
-  Outcome outcome;
-  outcome.error = std::move(why);
-  call.outcome.set(std::move(outcome));
+Error noSession(std::string_view session_key) {
+  return {Code::NotFound, fmt::format("there is no session \"{}\"", printable(session_key))};
+}
+
+Async<TaskOutcome> nothingToDo() {
+  co_return TaskOutcome::ok();
 }
 
 }  // namespace
@@ -61,7 +64,7 @@ Calls::Calls(Parts parts, Threads& threads)
             parts.random,
             counts_,
             [this](const CallPtr& call) {
-              if (const Result<> taken = submit(call); !taken) giveUp(*call, taken.error());
+              if (const Result<> taken = submit(call); !taken) call->fail(taken.error());
             }},
       threads_(threads) {
   for (std::size_t i = 0; i < threads.size(); ++i) {
@@ -157,16 +160,14 @@ Result<> Calls::submit(const CallPtr& call) {
 void Calls::abandon(Call& call) {
   if (!call.claim()) return;
   dispatcher_->cancel(call.request_id);
-  giveUp(call, Error(Code::Conflict, "its caller left before the call's turn came"));
+  call.fail(Error(Code::Conflict, "its caller left before the call's turn came"));
 }
 
 Async<TaskOutcome> Calls::handle(const dispatch::Task& task) {
   CallPtr call = std::any_cast<CallPtr>(task.payload);
   Shard& shard = *shards_[shardOf(call->function->id)];
-  if (!call->claim()) co_return TaskOutcome::ok();
-  FunctionHost& host = hostOf(shard, call->function->id);
-  co_await host.run(std::move(call));
-  co_return TaskOutcome::ok();
+  if (!call->claim()) return nothingToDo();
+  return hostOf(shard, call->function->id).run(std::move(call));
 }
 
 Task<Result<>> Calls::tryOutOn(Shard& shard, FunctionPtr function) {
@@ -182,6 +183,27 @@ Task<Result<>> Calls::tryOut(FunctionPtr function) {
 // ---- Sessions
 
 Task<Result<SessionView>> Calls::show(std::string function_id, std::string session_key) {
+  NIMBUS_CO_TRY(SessionView view, co_await read(function_id, session_key));
+  Shard& shard = *shards_[shardOf(function_id)];
+  NIMBUS_CO_TRY(view, co_await on(shard.executor,
+                                  refreshOn(shard, std::move(function_id), std::move(view))));
+  if (view.record.isOver(node_.store.now())) co_return noSession(session_key);
+  co_return view;
+}
+
+// The owner of a session knows newer things of it than the store.
+Task<Result<SessionView>> Calls::refreshOn(Shard& shard, std::string function_id,
+                                           SessionView view) {
+  const auto host = shard.hosts.find(function_id);
+  if (host == shard.hosts.end()) co_return view;
+  const Activation* const activation = host->second->find(view.session_key);
+  if (activation == nullptr) co_return view;
+  view.record = activation->record;
+  view.next_number = activation->last_number + 1;
+  co_return view;
+}
+
+Task<Result<SessionView>> Calls::read(std::string function_id, std::string session_key) {
   std::vector<store::Query> queries;
   queries.emplace_back(store::query::GetRecord{kSessionSpace, kSessionRecord});
   store::query::ScanRecords keys;
@@ -194,11 +216,10 @@ Task<Result<SessionView>> Calls::show(std::string function_id, std::string sessi
       std::vector<store::Answer> answers,
       co_await node_.store.read(sessionPartition(function_id, session_key), std::move(queries)));
   const auto stored = std::get<std::optional<store::Record>>(std::move(answers[0]));
-  const Error unknown(Code::NotFound, fmt::format("there is no session \"{}\"", session_key));
-  if (!stored) co_return unknown;
+  if (!stored) co_return noSession(session_key);
   SessionView view;
   NIMBUS_CO_TRY(view.record, SessionRecord::fromJson(stored->value));
-  if (view.record.isOver(node_.store.now())) co_return unknown;
+  view.next_number = view.record.reserved + 1;
   for (const store::Record& record : std::get<store::RecordPage>(answers[1]).items) {
     view.state_keys.push_back(record.key);
   }
@@ -282,7 +303,7 @@ Task<> Calls::stop() {
   for (const dispatch::Task& task : report.not_run_tasks) {
     const CallPtr call = std::any_cast<CallPtr>(task.payload);
     if (!call->claim()) continue;
-    giveUp(*call, Error(Code::Unavailable, "the server stopped before the call's turn came"));
+    call->fail(Error(Code::Unavailable, "the server stopped before the call's turn came"));
   }
 }
 

@@ -26,6 +26,7 @@ struct SessionView {
   SessionRecord record;
   std::vector<std::string> state_keys;
   std::uint64_t total_size = 0;
+  std::uint64_t next_number = 0;
   std::size_t waiting = 0;
   bool running = false;
   bool paused = false;
@@ -88,6 +89,9 @@ class Calls {
   std::size_t shardOf(std::string_view function_id) const;
   FunctionHost& hostOf(Shard& shard, const std::string& function_id);
   dispatch::Async<dispatch::TaskOutcome> handle(const dispatch::Task& task);
+  Task<Result<SessionView>> read(std::string function_id, std::string session_key);
+  static Task<Result<SessionView>> refreshOn(Shard& shard, std::string function_id,
+                                             SessionView view);
   Task<Result<>> removeOn(Shard& shard, std::string function_id, std::string session_key);
   Task<Result<>> tryOutOn(Shard& shard, FunctionPtr function);
   Task<Result<>> retireOn(Shard& shard, std::string function_id);

@@ -17,10 +17,15 @@ namespace {
 namespace asio = boost::asio;
 using dispatch::Async;
 using dispatch::Signal;
+using dispatch::TaskOutcome;
 
 // How long a session that is not used stays in memory.
 constexpr Millis kIdleActivation{300'000};
 constexpr Millis kEvictionPeriod{5'000};
+// How soon something new is looked at.
+constexpr Millis kSoon{10};
+// How often a claim that was refused is tried again at once.
+constexpr int kClaimRetries = 10;
 // At most this many numbers are set aside at once for calls that write nothing.
 constexpr std::uint64_t kMaxReserved = 1024;
 // How long it is remembered that a session was deleted: until its waiting calls have seen it.
@@ -30,11 +35,29 @@ std::chrono::microseconds microsSince(SteadyTime begun, SteadyTime now) {
   return std::chrono::duration_cast<std::chrono::microseconds>(now - begun);
 }
 
-Outcome failed(Error error, std::uint64_t seq = 0) {
-  Outcome outcome;
-  outcome.error = std::move(error);
-  outcome.seq = seq;
-  return outcome;
+// The session's record, as it is in memory, for the next commit.
+store::op::Put putRecord(Activation& activation, store::Version version) {
+  activation.recorded_at = activation.record.last_access;
+  store::op::Put put;
+  put.space = kSessionSpace;
+  put.key = kSessionRecord;
+  put.value = activation.record.toJson();
+  put.expected = std::exchange(activation.record_version, version);
+  put.version = version;
+  return put;
+}
+
+// Sets numbers aside, so that they can be given without writing that down: more each time, because
+// a session that has had many calls will have more.
+void reserveNumbers(Activation& activation) {
+  activation.record.reserved = activation.last_number + activation.reserve_next;
+  activation.reserve_next = std::min(2 * activation.reserve_next, kMaxReserved);
+}
+
+// What is stored says when the session expires, if its owner dies. So much too early it may be.
+bool isRecordedTooLongAgo(const Activation& activation) {
+  const SessionRecord& record = activation.record;
+  return record.timeout && record.last_access - activation.recorded_at > *record.timeout / 64;
 }
 
 std::optional<state::Operation> readOperation(const JsonValue& head, const runtime::Frame& frame) {
@@ -90,77 +113,90 @@ void FunctionHost::onInstances(int change) {
 
 // ---- Calls
 
-Async<void> FunctionHost::run(CallPtr call) {
-  if (!call->session_key) {
-    co_await runFunction(std::move(call), nullptr);
-    co_return;
-  }
-  const auto removed = removed_.find(*call->session_key);
-  if (removed != removed_.end() && call->accepted_at <= removed->second) {
-    call->outcome.set(
-        failed(Error(Code::Conflict, "the session was deleted while the call waited")));
-    co_return;
-  }
-  const Result<ActivationPtr> activation = co_await activate(*call);
-  if (!activation) {
-    call->outcome.set(failed(activation.error()));
-    co_return;
-  }
-  if (call->operation) {
-    runOperation(*call, **activation);
-  } else {
-    co_await runFunction(std::move(call), *activation);
-  }
+bool FunctionHost::wasRemoved(const Call& call) const {
+  if (removed_.empty()) return false;
+  const auto removed = removed_.find(*call.session_key);
+  return removed != removed_.end() && call.accepted_at <= removed->second;
 }
 
-std::uint64_t FunctionHost::nextNumber(Activation& activation) {
-  return ++activation.last_number;
-}
+Async<TaskOutcome> FunctionHost::run(CallPtr call) {
+  ActivationPtr activation;
+  if (call->session_key) {
+    if (wasRemoved(*call)) {
+      call->fail(Error(Code::Conflict, "the session was deleted while the call waited"));
+      co_return TaskOutcome::ok();
+    }
+    activation = findUsable(*call->session_key);
+    if (!activation) {
+      Result<ActivationPtr> loaded = co_await activate(*call);
+      if (!loaded) {
+        call->fail(loaded.error());
+        co_return TaskOutcome::ok();
+      }
+      activation = *std::move(loaded);
+    }
+    activation->last_use = node_.clock.now();
+    if (activation->record.isOver(node_.store.now())) beginAnew(*activation);
+    if (call->operation) {
+      runOperation(call, *activation);
+      co_return TaskOutcome::ok();
+    }
+    call->outcome.seq = ++activation->last_number;
+  }
 
-Async<Result<Pool::MemberPtr>> FunctionHost::takeSlot(Pool& pool, ActivationPtr activation) {
-  const Pool::MemberPtr bound = activation ? activation->instance : nullptr;
-  if (Pool::MemberPtr member = pool.tryTake(bound)) co_return member;
-  const Signal<Result<Pool::MemberPtr>> taken = pool.take(bound);
-  co_return co_await taken;
-}
-
-Async<void> FunctionHost::runFunction(CallPtr call, ActivationPtr activation) {
-  const std::uint64_t seq = activation ? nextNumber(*activation) : 0;
   const std::shared_ptr<Pool> pool = poolOf(call->function);
-  Result<Pool::MemberPtr> member = co_await takeSlot(*pool, activation);
-  if (!member) {
-    Outcome outcome = failed(member.error(), seq);
-    if (activation) gateRead(outcome, *activation);
-    call->outcome.set(std::move(outcome));
-    co_return;
+  while (true) {
+    Pool::MemberPtr member = pool->tryTake(activation ? activation->instance : nullptr);
+    if (!member) {
+      const Signal<Result<Pool::MemberPtr>> free =
+          pool->take(activation ? activation->instance : nullptr);
+      Result<Pool::MemberPtr> taken = co_await free;
+      if (!taken) {
+        call->outcome.error = taken.error();
+        settleRead(call, activation.get());
+        co_return TaskOutcome::ok();
+      }
+      member = *std::move(taken);
+    }
+    if (activation && call->function->session_affinity) activation->bindTo(member);
+
+    Pool::Running running;
+    running.call = call;
+    running.member = member;
+    running.space = activation ? &activation->space : nullptr;
+    running.request = pool->nextRequest(*member);
+    give(running, activation.get());
+    pool->begin(running);
+    const Pool::Running::Fate fate = co_await running.ended;
+    if (fate == Pool::Running::Fate::Ended) {
+      conclude(running, activation.get());
+      if (running.over) co_await *running.over;
+    }
+    pool->release(member);
+    if (fate == Pool::Running::Fate::Ended) co_return TaskOutcome::ok();
   }
-  if (activation && call->function->session_affinity) activation->bindTo(*member);
-
-  Pool::Running running;
-  running.call = call;
-  running.member = *member;
-  running.space = activation ? &activation->space : nullptr;
-  running.request = pool->nextRequest(**member);
-  const Timestamp now = node_.store.now();
-  if (activation) activation->space.prune(now);
-  session::writeInvoke((*member)->instance->outgoing(), running.request, *call, seq, running.space,
-                       now, now + call->timeout);
-  const SteadyTime begun = node_.clock.now();
-  pool->begin(running);
-  Ending ending = co_await running.ended;
-
-  Outcome outcome = conclude(*call, activation.get(), std::move(ending), seq);
-  outcome.instance = (*member)->instance->id();
-  outcome.duration = microsSince(begun, node_.clock.now());
-  call->outcome.set(std::move(outcome));
-  co_await running.over;
-  pool->release(*member);
 }
 
-Outcome FunctionHost::conclude(const Call& call, Activation* activation, Ending ending,
-                               std::uint64_t seq) {
-  Outcome outcome;
-  outcome.seq = seq;
+// It had expired: its binding goes; its numbers go on, and its state has a time of its own.
+void FunctionHost::beginAnew(Activation& activation) const {
+  activation.record.created_at = node_.store.now();
+  activation.unbind();
+}
+
+// The Invoke frame.
+void FunctionHost::give(const Pool::Running& running, Activation* activation) const {
+  const Timestamp now = node_.store.now();
+  if (activation != nullptr) activation->space.prune(now);
+  writeInvoke(running.member->instance->outgoing(), running.request, *running.call, running.space,
+              now);
+}
+
+void FunctionHost::conclude(Pool::Running& running, Activation* activation) {
+  Call& call = *running.call;
+  Outcome& outcome = call.outcome;
+  Ending& ending = running.ending;
+  outcome.instance = running.member->instance->id();
+  outcome.duration = microsSince(*running.begun, node_.clock.now());
   switch (ending.kind) {
     case Ending::Kind::Returned:
       outcome.status_code = ending.status;
@@ -177,99 +213,98 @@ Outcome FunctionHost::conclude(const Call& call, Activation* activation, Ending 
       outcome.error = Error(Code::Timeout, std::move(ending.failure.message));
       break;
   }
-  if (activation == nullptr) return outcome;
   const bool keeps =
       ending.kind == Ending::Kind::Returned ||
       (ending.kind == Ending::Kind::Raised && call.function->on_error == OnError::Keep);
-  if (keeps && !ending.changes.empty()) {
+  if (activation != nullptr && keeps && !ending.changes.empty()) {
     const Result<> accepted =
         activation->space.accept(ending.changes, call.function->rules, node_.store.now());
-    if (accepted) {
-      gateWrite(outcome, *activation, ending.changes);
-      return outcome;
-    }
-    outcome.error = accepted.error();
+    if (accepted) return settleWrite(running.call, *activation, std::move(ending.changes));
+    // It wrote what it may not: its own error, whatever that would be for others.
+    outcome.error = Error(Code::FunctionError, accepted.error().message());
+    outcome.failure = FunctionFailure{"StateError", accepted.error().message(), ""};
   }
-  gateRead(outcome, *activation);
-  return outcome;
+  settleRead(running.call, activation);
 }
 
-void FunctionHost::runOperation(Call& call, Activation& activation) {
-  Outcome outcome;
-  if (state::isWrite(call.operation->kind)) outcome.seq = nextNumber(activation);
+void FunctionHost::runOperation(const CallPtr& call, Activation& activation) {
+  if (state::isWrite(call->operation->kind)) call->outcome.seq = ++activation.last_number;
   Result<state::Answer> answer =
-      activation.space.apply(*call.operation, call.function->rules, node_.store.now());
+      activation.space.apply(*call->operation, call->function->rules, node_.store.now());
   if (!answer) {
-    outcome.error = answer.error();
+    call->outcome.error = answer.error();
   } else {
-    outcome.answer = *std::move(answer);
+    call->outcome.answer = *std::move(answer);
   }
-  const state::Changes changes = activation.space.takeChanges();
+  state::Changes changes = activation.space.takeChanges();
   if (changes.empty()) {
-    gateRead(outcome, activation);
+    settleRead(call, &activation);
   } else {
-    gateWrite(outcome, activation, changes);
+    settleWrite(call, activation, std::move(changes));
   }
-  call.outcome.set(std::move(outcome));
 }
 
 // ---- Commits
 
-GatePtr FunctionHost::commit(Activation& activation, store::Batch batch) {
-  SessionRecord& record = activation.record;
-  record.last_access = node_.store.now();
-  if (activation.instance) record.instance = activation.instance->instance->id();
-  store::op::Put put;
-  put.space = kSessionSpace;
-  put.key = kSessionRecord;
-  put.value = record.toJson();
-  put.expected = activation.record_version;
-  put.version = ++activation.record_version;
-  batch.operations.emplace_back(std::move(put));
-  activation.newest = std::make_shared<Gate>(
-      node_.store.commit(activation.partition, activation.fence, std::move(batch)));
-  return activation.newest;
-}
-
-void FunctionHost::gateWrite(Outcome& outcome, Activation& activation,
-                             const state::Changes& changes) {
-  SessionRecord& record = activation.record;
-  record.seq = std::max(record.seq, activation.last_number);
-  record.reserved = std::max(record.reserved, record.seq);
-  store::Batch batch;
-  state::appendTo(batch, changes, activation.space);
-  outcome.gate = commit(activation, std::move(batch));
-  outcome.drives = true;
-}
-
-void FunctionHost::gateRead(Outcome& outcome, Activation& activation) {
-  SessionRecord& record = activation.record;
-  if (outcome.seq > record.reserved) {
-    record.reserved = outcome.seq + activation.reserve_next - 1;
-    activation.reserve_next = std::min(2 * activation.reserve_next, kMaxReserved);
-    outcome.gate = commit(activation, {});
-    outcome.drives = true;
-  } else if (!activation.isDurable()) {
-    outcome.gate = activation.newest;
+void FunctionHost::commit(Activation& activation, store::Batch batch) {
+  if (activation.last_number > activation.record.reserved || isRecordedTooLongAgo(activation)) {
+    reserveNumbers(activation);
+    batch.operations.emplace_back(putRecord(activation, activation.record_version + 1));
+  } else {
+    batch.conditions.emplace_back(store::require::RecordVersion{kSessionSpace, kSessionRecord,
+                                                                activation.record_version});
   }
+  send(activation, std::move(batch));
+}
+
+void FunctionHost::send(Activation& activation, store::Batch batch) {
+  store::Chained chained;
+  chained.after = activation.newest;
+  activation.newest = std::make_shared<Gate>(activation.commits);
+  chained.listener = activation.newest;
+  node_.store.commit(activation.partition, std::move(batch), std::move(chained));
+}
+
+void FunctionHost::noteAccess(Activation& activation) {
+  activation.record.last_access = node_.store.now();
+  if (activation.instance) activation.record.instance = activation.instance->instance->id();
+}
+
+void FunctionHost::settleWrite(const CallPtr& call, Activation& activation,
+                               state::Changes changes) {
+  noteAccess(activation);
+  store::Batch batch;
+  batch.operations.reserve(changes.size() + 1);
+  state::appendTo(batch, std::move(changes), activation.space);
+  commit(activation, std::move(batch));
+  activation.newest->settle(call);
+}
+
+void FunctionHost::settleRead(const CallPtr& call, Activation* activation) {
+  if (activation == nullptr) return call->settle();
+  noteAccess(*activation);
+  if (activation->last_number > activation->record.reserved || isRecordedTooLongAgo(*activation)) {
+    commit(*activation, {});
+  }
+  activation->newest->settle(call);
 }
 
 // ---- Activations
 
+ActivationPtr FunctionHost::findUsable(const std::string& session_key) {
+  const auto found = activations_.find(session_key);
+  if (found == activations_.end()) return nullptr;
+  if (!found->second->isDoomed()) return found->second;
+  forget(found);
+  return nullptr;
+}
+
 Async<Result<ActivationPtr>> FunctionHost::activate(const Call& call) {
-  const std::string& key = *call.session_key;
-  if (const auto found = activations_.find(key); found != activations_.end()) {
-    if (!found->second->isDoomed()) {
-      found->second->last_use = node_.clock.now();
-      co_return found->second;
-    }
-    forget(found);
-  }
   const Signal<Result<ActivationPtr>> loaded;
-  group_.add(loadActivation(key, call.function, loaded));
+  group_.add(loadActivation(*call.session_key, call.function, loaded));
   Result<ActivationPtr> activation = co_await loaded;
   if (activation) {
-    activations_[key] = *activation;
+    activations_[*call.session_key] = *activation;
     node_.counts.activations.fetch_add(1, std::memory_order_relaxed);
   }
   needsTicks();
@@ -278,7 +313,14 @@ Async<Result<ActivationPtr>> FunctionHost::activate(const Call& call) {
 
 Task<> FunctionHost::loadActivation(std::string session_key, FunctionPtr function,
                                     Signal<Result<ActivationPtr>> loaded) {
-  loaded.set(co_await load(std::move(session_key), std::move(function)));
+  // Refused if the session was changed between the reading and the claim: by our own last commit
+  // before it was forgotten, or by another owner.
+  Result<ActivationPtr> activation = co_await load(session_key, function);
+  for (int again = 0; again < kClaimRetries; ++again) {
+    if (activation || activation.error().code() != Code::VersionConflict) break;
+    activation = co_await load(session_key, function);
+  }
+  loaded.set(std::move(activation));
 }
 
 // What was read is still so when the claim is applied: the claim expects the version of the record
@@ -289,10 +331,8 @@ Task<Result<ActivationPtr>> FunctionHost::load(std::string session_key, Function
   std::vector<store::Query> queries = state::loadQueries();
   const std::size_t state_answers = queries.size();
   queries.emplace_back(store::query::GetRecord{kSessionSpace, kSessionRecord});
-  queries.emplace_back(store::query::GetLease{kOwnerLease});
   NIMBUS_CO_TRY(std::vector<store::Answer> answers,
                 co_await node_.store.read(activation->partition, std::move(queries)));
-  const auto lease = std::get<std::optional<store::Lease>>(std::move(answers[state_answers + 1]));
   const auto stored = std::get<std::optional<store::Record>>(std::move(answers[state_answers]));
   answers.resize(state_answers);
   NIMBUS_CO_TRY(activation->space,
@@ -306,39 +346,21 @@ Task<Result<ActivationPtr>> FunctionHost::load(std::string session_key, Function
   if (!stored || record.isOver(now)) record.created_at = now;
   record.timeout = function->session_timeout;
   record.last_access = now;
-  record.seq = record.lastNumber();
-  record.reserved = record.seq;
-  activation->last_number = record.seq;
-  activation->last_use = node_.clock.now();
+  activation->last_number = record.reserved;
+  reserveNumbers(*activation);
 
-  store::op::Acquire acquire;
-  acquire.lease = kOwnerLease;
-  acquire.holder = node_.id;
-  acquire.nonce = node_.random.next();
-  if (lease) acquire.take_over = lease->token;
-  store::op::Put put;
-  put.space = kSessionSpace;
-  put.key = kSessionRecord;
-  put.value = record.toJson();
-  put.expected = activation->record_version;
-  put.version = ++activation->record_version;
   store::Batch batch;
-  batch.operations.emplace_back(std::move(acquire));
-  batch.operations.emplace_back(std::move(put));
+  const store::Version version = stored ? versionOfClaim(stored->version)
+                                        : versionOfFirstClaim(node_.random.next());
+  batch.operations.emplace_back(putRecord(*activation, version));
   if (!stored) batch.listings.push_back({sessionDirectory(function->id), session_key, ""});
+  activation->newest = std::make_shared<Gate>(activation->commits);
+  store::Chained chained;
+  chained.listener = activation->newest;
   store::PendingCommit claim =
-      node_.store.commit(activation->partition, std::nullopt, std::move(batch));
-  const Result<store::Applied> applied = co_await claim.applied();
-  if (!applied) co_return applied.error();
-  activation->fence.lease = kOwnerLease;
-  activation->fence.token = applied->get<store::LeaseGranted>(0).token;
-  activation->newest = std::make_shared<Gate>(std::move(claim));
-  group_.add(driveGate(activation->newest));
+      node_.store.commit(activation->partition, std::move(batch), std::move(chained));
+  NIMBUS_CO_CHECK(co_await claim.applied());
   co_return activation;
-}
-
-Task<> FunctionHost::driveGate(GatePtr gate) {
-  static_cast<void>(co_await gate->drive());
 }
 
 Task<Result<>> FunctionHost::removeSession(std::string session_key) {
@@ -355,8 +377,20 @@ Task<Result<>> FunctionHost::removeSession(std::string session_key) {
   co_return Result<>();
 }
 
-// A session that is in memory for nothing is written down exactly, so that its numbers go on
-// without a gap, and forgotten.
+// A session that leaves the memory is written down exactly, so that its numbers go on without a
+// gap.
+void FunctionHost::writeDown(Activation& activation) {
+  const SessionRecord& record = activation.record;
+  if (record.reserved == activation.last_number &&
+      record.last_access == activation.recorded_at) {
+    return;
+  }
+  activation.record.reserved = activation.last_number;
+  store::Batch batch;
+  batch.operations.emplace_back(putRecord(activation, activation.record_version + 1));
+  send(activation, std::move(batch));
+}
+
 void FunctionHost::evictIdle(SteadyTime now) {
   if (now < next_eviction_) return;
   next_eviction_ = now + kEvictionPeriod;
@@ -369,12 +403,7 @@ void FunctionHost::evictIdle(SteadyTime now) {
       ++place;
       continue;
     }
-    if (activation.record.seq != activation.last_number ||
-        activation.record.reserved != activation.last_number) {
-      activation.record.seq = activation.last_number;
-      activation.record.reserved = activation.last_number;
-      group_.add(driveGate(commit(activation, {})));
-    }
+    writeDown(activation);
     forget(place++);
   }
 }
@@ -470,22 +499,9 @@ Task<> FunctionHost::replyFromDefaultSession(std::shared_ptr<runtime::Instance> 
   act->session_key = "_default";
   act->operation = std::move(operation);
   node_.submit(act);
-  Outcome outcome = co_await act->outcome.wait();
-  Result<state::Answer> answer = Error(Code::Internal, "no answer");
-  if (outcome.error) {
-    answer = *outcome.error;
-  } else {
-    answer = std::move(outcome.answer);
-  }
-  if (outcome.gate) {
-    Result<> durable = Result<>();
-    if (outcome.drives) {
-      durable = co_await outcome.gate->drive();
-    } else {
-      durable = co_await outcome.gate->wait();
-    }
-    if (!durable) answer = durable.error();
-  }
+  co_await act->settled.wait();
+  Result<state::Answer> answer = std::move(act->outcome.answer);
+  if (act->outcome.error) answer = *act->outcome.error;
   writeStateReply(instance->outgoing(), request, id, kind, answer);
   instance->flushSoon();
 }
@@ -493,10 +509,9 @@ Task<> FunctionHost::replyFromDefaultSession(std::shared_ptr<runtime::Instance> 
 // ---- Time
 
 void FunctionHost::needsTicks() {
-  const SteadyTime soon = node_.clock.now() + Millis(10);
-  if (stopping_ || tick_at_ <= soon) return;
-  tick_at_ = soon;
-  timer_.expires_at(soon);
+  if (ticks_soon_ || stopping_) return;
+  ticks_soon_ = true;
+  timer_.expires_at(node_.clock.now() + kSoon);
   timer_.async_wait([this](const boost::system::error_code& cancelled) {
     if (!cancelled) tick();
   });
@@ -517,7 +532,7 @@ void FunctionHost::tick() {
   }
   evictIdle(now);
   if (!activations_.empty()) next = std::min(next, next_eviction_);
-  tick_at_ = next;
+  ticks_soon_ = next <= now + kSoon;
   if (next == SteadyTime::max() || stopping_) return;
   timer_.expires_at(next);
   timer_.async_wait([this](const boost::system::error_code& cancelled) {
@@ -538,6 +553,9 @@ Task<> FunctionHost::stop() {
   stopping_ = true;
   timer_.cancel();
   for (const auto& pool : std::exchange(pools_, {})) co_await pool->stop();
+  for (const auto& [key, activation] : activations_) {
+    if (!activation->isDoomed()) writeDown(*activation);
+  }
   co_await group_.join();
 }
 

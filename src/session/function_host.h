@@ -16,6 +16,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <nimbus/dispatch/async.h>
+#include <nimbus/dispatch/task.h>
 
 #include <atomic>
 #include <functional>
@@ -51,7 +52,7 @@ class FunctionHost final : public Pool::Host {
   ~FunctionHost() override;
 
   // Takes the call through to its outcome. Calls of one session must not overlap.
-  dispatch::Async<void> run(CallPtr call);
+  dispatch::Async<dispatch::TaskOutcome> run(CallPtr call);
 
   // Starts an instance of it, loads it and ends it: an error says why it does not load.
   Task<Result<>> tryOut(FunctionPtr function);
@@ -68,25 +69,28 @@ class FunctionHost final : public Pool::Host {
   Task<> stop();
 
  private:
+  bool wasRemoved(const Call& call) const;
+  // Null if it is not in memory, or not to be relied on.
+  ActivationPtr findUsable(const std::string& session_key);
   dispatch::Async<Result<ActivationPtr>> activate(const Call& call);
   Task<> loadActivation(std::string session_key, FunctionPtr function,
                         dispatch::Signal<Result<ActivationPtr>> loaded);
   Task<Result<ActivationPtr>> load(std::string session_key, FunctionPtr function);
 
-  dispatch::Async<void> runFunction(CallPtr call, ActivationPtr activation);
-  dispatch::Async<Result<Pool::MemberPtr>> takeSlot(Pool& pool, ActivationPtr activation);
-  Outcome conclude(const Call& call, Activation* activation, Ending ending, std::uint64_t seq);
-  void runOperation(Call& call, Activation& activation);
+  void beginAnew(Activation& activation) const;
+  void give(const Pool::Running& running, Activation* activation) const;
+  void conclude(Pool::Running& running, Activation* activation);
+  void runOperation(const CallPtr& call, Activation& activation);
 
-  // The next number of the session.
-  static std::uint64_t nextNumber(Activation& activation);
-  // Makes the answer wait for what it depends on: what the call wrote; what it saw and is not
-  // durable yet; that its number is not given again after a crash.
-  void gateWrite(Outcome& outcome, Activation& activation, const state::Changes& changes);
-  void gateRead(Outcome& outcome, Activation& activation);
-  GatePtr commit(Activation& activation, store::Batch batch);
+  // Settles the call when what its answer depends on is durable: what it wrote; what it saw; that
+  // its number is not given again after a crash.
+  void settleWrite(const CallPtr& call, Activation& activation, state::Changes changes);
+  void settleRead(const CallPtr& call, Activation* activation);
+  void commit(Activation& activation, store::Batch batch);
+  void send(Activation& activation, store::Batch batch);
+  void noteAccess(Activation& activation);
+  void writeDown(Activation& activation);
 
-  static Task<> driveGate(GatePtr gate);
   static Task<> endPool(std::shared_ptr<Pool> pool);
 
   Task<> replyFromFunctionState(std::shared_ptr<runtime::Instance> instance, std::uint64_t request,
@@ -112,7 +116,7 @@ class FunctionHost final : public Pool::Host {
   std::unordered_map<std::string, SteadyTime> removed_;  // calls accepted before are cancelled
   std::vector<std::shared_ptr<Pool>> pools_;             // the newest last
   boost::asio::steady_timer timer_;
-  SteadyTime tick_at_ = SteadyTime::max();
+  bool ticks_soon_ = false;
   SteadyTime next_eviction_;
   bool stopping_ = false;
   TaskGroup group_;

@@ -4,29 +4,47 @@
 
 namespace nimbus::session {
 
-Task<Result<>> Gate::drive() {
-  const GatePtr self = shared_from_this();
-  const Result<> result = co_await commit_.durable();
-  std::vector<std::shared_ptr<Waiter>> waiters;
-  {
-    const std::lock_guard lock(mutex_);
-    result_ = result;
-    state_.store(result ? State::Open : State::Failed, std::memory_order_release);
-    waiters = std::exchange(waiters_, {});
-  }
-  const ResumeTogether together;
-  for (const std::shared_ptr<Waiter>& waiter : waiters) waiter->set(result);
-  co_return result;
+Error Chain::lose(const Error& why) {
+  const std::lock_guard lock(mutex_);
+  if (!why_) why_ = why;
+  lost_.store(true, std::memory_order_release);
+  return *why_;
 }
 
-Task<Result<>> Gate::wait() {
-  const auto waiter = std::make_shared<Waiter>();
+void Gate::settle(Call& call, const Result<>& durable) {
+  if (!durable) {
+    const Error& why = durable.error();
+    // A stale owner finds out by a version; callers know it by one name.
+    const bool stale = why.code() == Code::VersionConflict;
+    call.outcome.error =
+        stale ? Error(Code::Fenced, "the session was changed by another owner") : why;
+    call.outcome.failure.reset();
+    call.outcome.seq = 0;  // nothing says that its number is not given again
+  }
+  call.settle();
+}
+
+void Gate::settle(CallPtr call) {
   {
     const std::lock_guard lock(mutex_);
-    if (result_) co_return *result_;
-    waiters_.push_back(waiter);
+    if (!result_) {
+      waiting_.push_back(std::move(call));
+      return;
+    }
   }
-  co_return co_await waiter->wait(waiter);
+  settle(*call, *result_);  // which changes no more
+}
+
+void Gate::onEnd(const Result<>& ended) {
+  const Result<> durable = ended ? ended : Result<>(chain_->lose(ended.error()));
+  decltype(waiting_) waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    result_ = durable;
+    state_.store(durable ? State::Open : State::Failed, std::memory_order_release);
+    waiting = std::move(waiting_);
+  }
+  for (const CallPtr& call : waiting) settle(*call, durable);
 }
 
 }  // namespace nimbus::session

@@ -3,6 +3,7 @@
 #include "base/json_text.h"
 #include "runtime/frame.h"
 
+#include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
 
 #include <iterator>
@@ -23,10 +24,6 @@ constexpr std::size_t kAlong = 16UL * 1024;
 // A session with more keys than this sends none but those whose values go along.
 constexpr std::size_t kListed = 1000;
 
-void appendNumber(std::string& out, auto number) {
-  fmt::format_to(std::back_inserter(out), "{}", number);
-}
-
 std::int64_t millisOf(const std::optional<Timestamp>& time) {
   return time ? time->time_since_epoch().count() : 0;
 }
@@ -43,7 +40,10 @@ void appendEntry(std::string& out, const Entry& entry) {
   out += ']';
 }
 
-void appendEntries(std::string& out, const std::vector<const Entry*>& entries) {
+// Few sessions have more.
+using Entries = boost::container::small_vector<const Entry*, 32>;
+
+void appendEntries(std::string& out, const Entries& entries) {
   out += '[';
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (i != 0) out += ',';
@@ -52,7 +52,7 @@ void appendEntries(std::string& out, const std::vector<const Entry*>& entries) {
   out += ']';
 }
 
-void appendContext(std::string& out, const Call& call, std::uint64_t seq, Timestamp deadline) {
+void appendContext(std::string& out, const Call& call, Timestamp deadline) {
   out += R"({"context":{"request_id":)";
   appendJsonString(out, call.request_id);
   out += R"(,"function_id":)";
@@ -63,7 +63,7 @@ void appendContext(std::string& out, const Call& call, std::uint64_t seq, Timest
   if (call.session_key) {
     appendJsonString(out, *call.session_key);
     out += R"(,"session_seq":)";
-    appendNumber(out, seq);
+    appendNumber(out, call.outcome.seq);
   } else {
     out += R"(null,"session_seq":null)";
   }
@@ -80,12 +80,12 @@ void appendContext(std::string& out, const Call& call, std::uint64_t seq, Timest
 
 }  // namespace
 
-void writeInvoke(std::string& out, std::uint64_t request, const Call& call, std::uint64_t seq,
-                 const state::Space* space, Timestamp now, Timestamp deadline) {
-  std::vector<const Entry*> listed;  // those with their values first
+void writeInvoke(std::string& out, std::uint64_t request, const Call& call,
+                 const state::Space* space, Timestamp now) {
+  Entries listed;  // those with their values first
   std::size_t along = 0;
   if (space != nullptr) {
-    std::vector<const Entry*> rest;
+    Entries rest;
     std::size_t left = kAlong;
     for (const Entry& entry : space->entries()) {
       if (entry.second.value.size() <= left) {
@@ -101,7 +101,7 @@ void writeInvoke(std::string& out, std::uint64_t request, const Call& call, std:
     }
   }
   FrameWriter writer(out, FrameType::Invoke, request, 2 + along);
-  appendContext(out, call, seq, deadline);
+  appendContext(out, call, now + call.timeout);
   out += R"(,"now":)";
   appendNumber(out, now.time_since_epoch().count());
   if (space != nullptr) {
@@ -121,7 +121,7 @@ void writeInvoke(std::string& out, std::uint64_t request, const Call& call, std:
 
 void writeLoaded(std::string& out, std::uint64_t request, std::int64_t id,
                  const state::Space& space, const std::vector<std::string>* keys) {
-  std::vector<const Entry*> entries;
+  Entries entries;
   if (keys != nullptr) {
     for (const std::string& key : *keys) {
       const auto found = space.entries().find(key);
@@ -177,7 +177,7 @@ void writeStateReply(std::string& out, std::uint64_t request, std::int64_t id, K
       break;
     case Kind::Ttl:
       out += R"(,"value":)";
-      appendNumber(out, answer->ttl);
+      fmt::format_to(std::back_inserter(out), "{}", answer->ttl);
       break;
     case Kind::Keys:
     case Kind::GetMany: {

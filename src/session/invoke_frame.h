@@ -10,9 +10,10 @@
 
 namespace nimbus::session {
 
-// Appends an Invoke frame. `space`: the session's, null if the call is stateless.
-void writeInvoke(std::string& out, std::uint64_t request, const Call& call, std::uint64_t seq,
-                 const state::Space* space, Timestamp now, Timestamp deadline);
+// Appends an Invoke frame of a call that begins now. `space`: the session's, null if the call is
+// stateless.
+void writeInvoke(std::string& out, std::uint64_t request, const Call& call,
+                 const state::Space* space, Timestamp now);
 
 // Appends the reply to a `load`: of these keys with their values, or of all without.
 void writeLoaded(std::string& out, std::uint64_t request, std::int64_t id,

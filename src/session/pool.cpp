@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace nimbus::session {
 namespace {
@@ -74,33 +75,24 @@ bool readChanges(const JsonValue& head, const Frame& frame, state::Changes& chan
                       });
 }
 
-Ending crashed(std::string message) {
-  Ending ending;
-  ending.kind = Ending::Kind::Crashed;
-  ending.failure.message = std::move(message);
-  return ending;
-}
-
-// Nothing: the instance did not keep to the protocol.
-std::optional<Ending> readResult(const Frame& frame) {
+// False: the instance did not keep to the protocol.
+bool readResult(const Frame& frame, Ending& ending) {
   const Result<JsonValue> head = parseJson(frame.head);
-  if (!head || !head->isObject() || frame.values.empty()) return std::nullopt;
-  Ending ending;
-  if (!readChanges(*head, frame, ending.changes)) return std::nullopt;
+  if (!head || !head->isObject() || frame.values.empty()) return false;
+  if (!readChanges(*head, frame, ending.changes)) return false;
   if (const auto error = head->member("error")) {
     ending.kind = Ending::Kind::Raised;
     ending.failure.type = std::string(error->string("type").value_or("Error"));
     ending.failure.message = std::string(error->string("message").value_or(""));
     ending.failure.trace = std::string(error->string("trace").value_or(""));
-    return ending;
+    return true;
   }
   ending.kind = Ending::Kind::Returned;
   const auto status = head->integer("status").value_or(200);
-  if (status < 200 || status > 599) return std::nullopt;
+  if (status < 200 || status > 599) return false;
   ending.status = static_cast<int>(status);
   ending.body = std::string(frame.values[0]);
-  if (!checkJson(ending.body)) return std::nullopt;
-  return ending;
+  return checkJson(ending.body).has_value();
 }
 
 }  // namespace
@@ -119,11 +111,21 @@ Pool::~Pool() = default;
 
 // ---- Slots
 
+// Ahead only where there can be no further instance: elsewhere a call that waits asks for one.
+unsigned Pool::slotsForAnyone() const {
+  return members_.size() >= function_->max_instances ? slots() : function_->concurrency;
+}
+
 Pool::MemberPtr Pool::bestFree() const {
+  const auto runsAtOnce = [this](const MemberPtr& member) {
+    return member->taken < function_->concurrency;
+  };
   MemberPtr best;
   for (const MemberPtr& member : members_) {
-    if (!member->isUsable() || member->taken >= function_->concurrency) continue;
-    if (!best || member->bound < best->bound) best = member;
+    if (!member->isUsable() || member->taken >= slotsForAnyone()) continue;
+    const bool better = !best || (runsAtOnce(member) && !runsAtOnce(best)) ||
+                        (runsAtOnce(member) == runsAtOnce(best) && member->bound < best->bound);
+    if (better) best = member;
   }
   return best;
 }
@@ -131,7 +133,7 @@ Pool::MemberPtr Pool::bestFree() const {
 Pool::MemberPtr Pool::tryTake(const MemberPtr& bound) {
   MemberPtr member;
   if (isOurs(bound)) {
-    if (bound->taken < function_->concurrency && bound->waiting.empty()) member = bound;
+    if (bound->taken < slots() && bound->waiting.empty()) member = bound;
   } else if (waiting_.empty()) {
     member = bestFree();
   }
@@ -158,7 +160,7 @@ dispatch::Signal<Result<Pool::MemberPtr>> Pool::take(const MemberPtr& bound) {
 
 void Pool::release(const MemberPtr& member) {
   --member->taken;
-  if (member->isUsable() && !member->waiting.empty() && member->taken < function_->concurrency) {
+  if (member->isUsable() && !member->waiting.empty() && member->taken < slots()) {
     ++member->taken;
     const auto signal = std::move(member->waiting.front());
     member->waiting.pop_front();
@@ -224,11 +226,12 @@ Task<> Pool::startMember() {
   for (const Waiting& one : std::exchange(waiting_, {})) one.signal.set(why);
 }
 
-Pool::MemberPtr Pool::memberOf(const Instance& instance) const {
+const Pool::MemberPtr& Pool::memberOf(const Instance& instance) const {
+  static const MemberPtr kNone;
   for (const MemberPtr& member : members_) {
     if (member->instance.get() == &instance) return member;
   }
-  return nullptr;
+  return kNone;
 }
 
 void Pool::retire(const MemberPtr& member, const std::string& why) {
@@ -248,9 +251,16 @@ void Pool::onEnd(Instance& instance, const std::string& why) {
     log::warn("an instance ended with calls in it",
               {{"function", function_->id}, {"instance", instance.id()}, {"why", why}});
   }
-  for (const auto& [request, running] : std::exchange(member->running, {})) {
-    end(*running, crashed("the instance that ran the call ended: " + why));
-    running->over.set(true);
+  for (Running* const running : std::exchange(member->running, {})) {
+    if (running->over) {  // its caller has been told
+      running->over->set(true);
+    } else if (running->begun) {
+      running->ending.kind = Ending::Kind::Crashed;
+      running->ending.failure.message = "the instance that ran the call ended: " + why;
+      running->ended.set(Running::Fate::Ended);
+    } else {
+      running->ended.set(Running::Fate::NeverBegan);
+    }
   }
   for (auto& signal : std::exchange(member->waiting, {})) {
     waiting_.push_back({std::move(signal), parts_.clock.now()});
@@ -264,25 +274,26 @@ void Pool::onEnd(Instance& instance, const std::string& why) {
 // ---- Calls
 
 void Pool::begin(Running& running) {
-  running.deadline = parts_.clock.now() + running.call->timeout;
-  running.place = deadlines_.emplace(running.deadline, &running);
-  running.member->running.emplace(running.request, &running);
+  running.member->running.push_back(&running);
+  noteBegun(*running.member);
   running.member->instance->flushSoon();
   parts_.host.needsTicks();
 }
 
-// The caller is told; what runs may go on.
-void Pool::end(Running& running, Ending ending) {
-  if (std::exchange(running.has_ended, true)) return;
-  deadlines_.erase(running.place);
-  running.ended.set(std::move(ending));
+void Pool::noteBegun(Member& member) const {
+  const std::size_t at_once = std::min<std::size_t>(member.running.size(), function_->concurrency);
+  for (std::size_t i = at_once; i > 0 && !member.running[i - 1]->begun; --i) {
+    member.running[i - 1]->begun = parts_.clock.now();
+  }
 }
 
 void Pool::onFrame(Instance& instance, const Frame& frame) {
-  const MemberPtr member = memberOf(instance);
+  const MemberPtr& member = memberOf(instance);
   if (!member) return;
-  const auto place = member->running.find(frame.request);
-  Running* const running = place != member->running.end() ? place->second : nullptr;
+  const auto place =
+      std::find_if(member->running.begin(), member->running.end(),
+                   [&](const Running* running) { return running->request == frame.request; });
+  Running* const running = place != member->running.end() ? *place : nullptr;
   if (frame.type == FrameType::Log) {
     const Result<JsonValue> head = parseJson(frame.head);
     if (!head || frame.values.empty()) return;
@@ -293,47 +304,62 @@ void Pool::onFrame(Instance& instance, const Frame& frame) {
   }
   if (running == nullptr) return;  // of a call that nobody waits for any more
   if (frame.type == FrameType::State) {
-    if (!running->has_ended) parts_.host.onState(*running, frame);
+    if (!running->over) parts_.host.onState(*running, frame);
     return;
   }
-  std::optional<Ending> ending = readResult(frame);
-  if (!ending) {
+  Ending ignored;
+  if (!readResult(frame, running->over ? ignored : running->ending)) {
+    running->ending = {};
     instance.kill("its Result does not keep to the protocol");
     return;
   }
   member->running.erase(place);
-  end(*running, *std::move(ending));
-  running->over.set(true);
+  noteBegun(*member);
+  if (running->over) {
+    running->over->set(true);
+  } else {
+    running->ended.set(Running::Fate::Ended);
+  }
 }
 
 void Pool::onOutput(Instance& instance, runtime::Stream stream, std::string_view lines) {
-  const MemberPtr member = memberOf(instance);
+  const MemberPtr& member = memberOf(instance);
   // With one call running there is no doubt whose it is.
   const std::string request_id = member && member->running.size() == 1
-                                     ? member->running.begin()->second->call->request_id
+                                     ? member->running.front()->call->request_id
                                      : std::string();
   parts_.host.onLog(request_id, stream == runtime::Stream::Out ? "stdout" : "stderr", lines);
 }
 
 // ---- Time
 
+// The caller is told; what runs may go on for a while.
+void Pool::timeOut(const MemberPtr& member, Running& running) {
+  running.over.emplace();
+  running.ending.kind = Ending::Kind::TimedOut;
+  running.ending.failure.message =
+      fmt::format("the function did not end within {} ms", running.call->timeout.count());
+  running.ended.set(Running::Fate::Ended);
+  runtime::FrameWriter writer(member->instance->outgoing(), FrameType::Cancel, running.request, 1);
+  writer.segment(R"({"reason":"timeout"})");
+  writer.finish();
+  member->instance->flushSoon();
+  retire(member, "a call hung");
+}
+
 SteadyTime Pool::tick(SteadyTime now) {
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    Running& running = *deadlines_.begin()->second;
-    Ending ending;
-    ending.kind = Ending::Kind::TimedOut;
-    ending.failure.message =
-        fmt::format("the function did not end within {} ms", running.call->timeout.count());
-    const MemberPtr member = running.member;
-    end(running, std::move(ending));
-    runtime::FrameWriter writer(member->instance->outgoing(), FrameType::Cancel, running.request,
-                                1);
-    writer.segment(R"({"reason":"timeout"})");
-    writer.finish();
-    member->instance->flushSoon();
+  bool runs = false;
+  for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
+    for (Running* const running : std::vector<Running*>(member->running)) {
+      runs = true;
+      const bool is_late = running->begun && now - *running->begun >= running->call->timeout;
+      if (is_late && !running->over) timeOut(member, *running);
+    }
+    const auto begun = [](const Running* running) { return running->begun && !running->over; };
+    const auto hangs = [](const Running* running) { return running->over.has_value(); };
+    if (std::none_of(member->running.begin(), member->running.end(), hangs)) continue;
     // One that runs nothing else has nothing to lose.
-    retire(member, "a call hung");
-    const bool alone = member->running.size() == 1;
+    const bool alone = std::none_of(member->running.begin(), member->running.end(), begun);
     member->kill_at = std::min(member->kill_at, alone ? now : now + kGrace);
   }
   for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
@@ -352,7 +378,7 @@ SteadyTime Pool::tick(SteadyTime now) {
       if (idle && members_.size() > function_->min_instances) retire(member, "idle");
     }
   }
-  if (!deadlines_.empty() || !waiting_.empty()) return now + kTick;
+  if (runs || !waiting_.empty()) return now + kTick;
   const bool waits = std::any_of(members_.begin(), members_.end(), [](const MemberPtr& member) {
     return !member->waiting.empty() || member->retiring;
   });

@@ -15,10 +15,9 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace nimbus::session {
@@ -38,17 +37,18 @@ class Pool final : public runtime::Instance::Listener {
  public:
   struct Running;
 
-  // An instance that may be given calls.
+  // An instance that may be given calls: as many as it runs at once, and some ahead, which wait in
+  // it for their turn, so that it need not wait for us between two.
   struct Member {
     const Pool* pool = nullptr;
     std::shared_ptr<runtime::Instance> instance;
     std::uint64_t next_request = 1;
-    unsigned taken = 0;     // slots
+    unsigned taken = 0;     // slots, with those of calls that were given ahead
     std::size_t bound = 0;  // sessions that stick to it
     bool retiring = false;  // is given nothing more
     SteadyTime idle_since;
     SteadyTime kill_at = SteadyTime::max();
-    std::unordered_map<std::uint64_t, Running*> running;
+    std::vector<Running*> running;  // in the order in which they were given
     std::deque<dispatch::Signal<Result<std::shared_ptr<Member>>>> waiting;
 
     bool isUsable() const { return !retiring && !instance->hasEnded(); }
@@ -61,11 +61,13 @@ class Pool final : public runtime::Instance::Listener {
     MemberPtr member;
     const state::Space* space = nullptr;  // of its session; null: stateless
     std::uint64_t request = 0;
-    SteadyTime deadline;
-    std::multimap<SteadyTime, Running*>::iterator place;
-    bool has_ended = false;
-    dispatch::Signal<Ending> ended;  // the caller can be told
-    dispatch::Signal<bool> over;     // nothing of it runs any more
+    std::optional<SteadyTime> begun;  // absent: others are before it in its instance
+    // What became of it, when `ended` is set. A call that never began can be given to another.
+    enum class Fate : std::uint8_t { Ended, NeverBegan };
+    Ending ending = {};
+    dispatch::Signal<Fate> ended;
+    // Only of one that has timed out: nothing of it runs any more.
+    std::optional<dispatch::Signal<bool>> over;
   };
 
   // What the pool does not know itself.
@@ -101,8 +103,8 @@ class Pool final : public runtime::Instance::Listener {
   // Gives the slot back.
   void release(const MemberPtr& member);
 
-  // Gives the call to the instance: `frame` is a whole Invoke frame with the request that
-  // nextRequest() gave. `running` ends, and is over, later; never at once.
+  // Gives the call to the instance, whose outgoing() has its Invoke frame, with the request that
+  // nextRequest() gave. `running` ends later; never at once.
   std::uint64_t nextRequest(Member& member) { return member.next_request++; }
   void begin(Running& running);
 
@@ -116,6 +118,10 @@ class Pool final : public runtime::Instance::Listener {
   Task<> stop();
 
  private:
+  // Enough that an instance never idles while the next frame is on its way; few enough that a new
+  // session finds another instance sooner.
+  static constexpr unsigned kAhead = 16;
+
   struct Waiting {
     dispatch::Signal<Result<MemberPtr>> signal;
     SteadyTime since;
@@ -126,8 +132,11 @@ class Pool final : public runtime::Instance::Listener {
                 std::string_view lines) override;
   void onEnd(runtime::Instance& instance, const std::string& why) override;
 
-  MemberPtr memberOf(const runtime::Instance& instance) const;
+  const MemberPtr& memberOf(const runtime::Instance& instance) const;
   MemberPtr bestFree() const;
+  // Calls that an instance may hold: of sessions that stick to it, and of others.
+  unsigned slots() const { return function_->concurrency + kAhead; }
+  unsigned slotsForAnyone() const;
   // Whether a session may stick to it: it lives, and runs this version.
   bool isOurs(const MemberPtr& bound) const {
     return bound && bound->pool == this && bound->isUsable();
@@ -136,7 +145,9 @@ class Pool final : public runtime::Instance::Listener {
   Task<> startMember();
   void serveWaiting();
   void retire(const MemberPtr& member, const std::string& why);
-  void end(Running& running, Ending ending);
+  void timeOut(const MemberPtr& member, Running& running);
+  // Starts the clocks of calls whose turn has come.
+  void noteBegun(Member& member) const;
   void checkMemory();
 
   const FunctionPtr function_;
@@ -146,7 +157,6 @@ class Pool final : public runtime::Instance::Listener {
   std::vector<MemberPtr> members_;
   std::size_t starting_ = 0;
   std::deque<Waiting> waiting_;
-  std::multimap<SteadyTime, Running*> deadlines_;
   SteadyTime next_look_;
   bool stopping_ = false;
   TaskGroup group_;

@@ -3,18 +3,17 @@
 #include "base/json.h"
 #include "base/json_text.h"
 
-#include <fmt/format.h>
-
-#include <iterator>
-
 namespace nimbus::session {
 
 std::string SessionRecord::toJson() const {
-  std::string json;
-  fmt::format_to(std::back_inserter(json),
-                 R"({{"seq":{},"reserved":{},"created_at":{},"last_access":{},"timeout_ms":{})",
-                 seq, reserved, created_at.time_since_epoch().count(),
-                 last_access.time_since_epoch().count(), timeout ? timeout->count() : -1);
+  std::string json = R"({"reserved":)";
+  appendNumber(json, reserved);
+  json += R"(,"created_at":)";
+  appendNumber(json, created_at.time_since_epoch().count());
+  json += R"(,"last_access":)";
+  appendNumber(json, last_access.time_since_epoch().count());
+  json += R"(,"timeout_ms":)";
+  appendNumber(json, timeout ? timeout->count() : -1);
   if (!instance.empty()) {
     json += R"(,"instance":)";
     appendJsonString(json, instance);
@@ -27,7 +26,6 @@ Result<SessionRecord> SessionRecord::fromJson(std::string_view json) {
   NIMBUS_TRY(const JsonValue root, parseJson(json));
   const auto number = [&](std::string_view name) { return root.integer(name).value_or(0); };
   SessionRecord record;
-  record.seq = static_cast<std::uint64_t>(number("seq"));
   record.reserved = static_cast<std::uint64_t>(number("reserved"));
   record.created_at = Timestamp(Millis(number("created_at")));
   record.last_access = Timestamp(Millis(number("last_access")));

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "store/partition.h"
+#include "store/types.h"
 
 #include <cstdint>
 #include <optional>
@@ -12,17 +13,16 @@
 
 namespace nimbus::session {
 
+// Written when the session is claimed, when it is forgotten, and now and then: not with every call.
 struct SessionRecord {
-  std::uint64_t seq = 0;  // of the newest call that was committed
-  // Numbers up to this one may have been answered with, by calls that wrote nothing. After a crash
-  // numbering goes on behind it.
+  // Numbers up to this one may have been given to calls. Whoever claims the session goes on behind
+  // it; while it is owned the owner knows better.
   std::uint64_t reserved = 0;
   Timestamp created_at;
   Timestamp last_access;
   std::optional<Millis> timeout;  // after last_access the session is gone; absent: never
   std::string instance;           // that ran its newest call
 
-  std::uint64_t lastNumber() const { return std::max(seq, reserved); }
   std::optional<Timestamp> expiresAt() const {
     return timeout ? std::optional(last_access + *timeout) : std::nullopt;
   }
@@ -37,12 +37,23 @@ struct SessionRecord {
   bool operator==(const SessionRecord&) const = default;
 };
 
+// The version of the record is the fencing epoch of the session: every commit of an owner requires
+// the one he gave it last. Whoever claims the session moves it further than commits can be under
+// way, so that none of the owner before finds the version it requires. A session that was deleted
+// begins anew at random, because the store counts from the start again.
+inline constexpr unsigned kEpochBits = 20;
+inline constexpr store::Version versionOfClaim(store::Version before) {
+  return ((before >> kEpochBits) + 2) << kEpochBits;
+}
+inline constexpr store::Version versionOfFirstClaim(std::uint64_t random) {
+  return ((random >> 36U) + 1) << kEpochBits;  // 28 bits of it; versions have 53
+}
+
 // Where a session lies: its record in a space of its own, beside its state.
 store::Partition sessionPartition(std::string_view function_id, std::string_view session_key);
 store::Partition functionStatePartition(std::string_view function_id);
 inline constexpr const char* kSessionSpace = "session";
 inline constexpr const char* kSessionRecord = "session";
-inline constexpr const char* kOwnerLease = "owner";
 
 // The directory of a function's sessions.
 std::string sessionDirectory(std::string_view function_id);

@@ -2,6 +2,7 @@
 
 #include "state/glob.h"
 
+#include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +22,17 @@ Error conflict(std::string_view key, Version expected, Version current) {
 
 Error brokenRule(std::string_view key, std::string_view why) {
   return {Code::FunctionError, fmt::format("the instance broke the protocol: \"{}\" {}", key, why)};
+}
+
+Result<> checkDistinct(const Changes& changes) {
+  boost::container::small_vector<std::string_view, 16> keys;
+  for (const Changes::Write& write : changes.writes) keys.push_back(write.key);
+  for (const Changes::Touch& touch : changes.touches) keys.push_back(touch.key);
+  for (const Changes::Removal& removal : changes.removals) keys.push_back(removal.key);
+  std::sort(keys.begin(), keys.end());
+  const auto twice = std::adjacent_find(keys.begin(), keys.end());
+  if (twice != keys.end()) return brokenRule(*twice, "is in its answer twice");
+  return {};
 }
 
 }  // namespace
@@ -271,12 +283,11 @@ Changes Space::takeChanges() {
 Result<> Space::accept(const Changes& changes, const Rules& rules, Timestamp now) {
   if (changes.empty()) return {};
   if (!rules.enabled) return disabled();
+  NIMBUS_CHECK(checkDistinct(changes));
   std::uint64_t count = entries_.size();
   std::uint64_t bytes = bytes_;
-  std::set<std::string_view> seen;
   const auto check = [&](std::string_view key, Version version) -> Result<const Entry*> {
     NIMBUS_CHECK(checkKey(key));
-    if (!seen.insert(key).second) return brokenRule(key, "is in its answer twice");
     const Entry* const entry = find(key);
     if (version <= (entry != nullptr ? entry->version : floor_)) {
       return brokenRule(key, "was given a version that it has had before");
@@ -296,7 +307,6 @@ Result<> Space::accept(const Changes& changes, const Rules& rules, Timestamp now
   }
   for (const Changes::Removal& removal : changes.removals) {
     NIMBUS_CHECK(checkKey(removal.key));
-    if (!seen.insert(removal.key).second) return brokenRule(removal.key, "is in its answer twice");
     const Entry* const entry = find(removal.key);
     if (entry == nullptr) continue;
     --count;

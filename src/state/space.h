@@ -10,6 +10,7 @@
 #include "state/operation.h"
 #include "state/rules.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -48,7 +49,8 @@ struct Changes {
   std::vector<Touch> touches = {};
   std::vector<Removal> removals = {};
 
-  bool empty() const { return writes.empty() && touches.empty() && removals.empty(); }
+  bool empty() const { return size() == 0; }
+  std::size_t size() const { return writes.size() + touches.size() + removals.size(); }
 };
 
 class Space {

@@ -209,9 +209,9 @@ Task<Result<Answer>> read(store::Store& store, store::Partition partition, Opera
 
 }  // namespace
 
-void appendTo(store::Batch& batch, const Changes& changes, const Space& space) {
-  for (const Changes::Write& write : changes.writes) {
-    store::op::Put put = putOf(write.key, write.value, write.expires_at);
+void appendTo(store::Batch& batch, Changes changes, const Space& space) {
+  for (Changes::Write& write : changes.writes) {
+    store::op::Put put = putOf(std::move(write.key), std::move(write.value), write.expires_at);
     put.version = write.version;
     batch.operations.emplace_back(std::move(put));
   }

@@ -17,7 +17,7 @@ namespace nimbus::state {
 inline constexpr const char* kSpace = "state";
 
 // Adds the operations that make `changes`, which `space` has accepted, durable.
-void appendTo(store::Batch& batch, const Changes& changes, const Space& space);
+void appendTo(store::Batch& batch, Changes changes, const Space& space);
 
 // Everything that is there and has not expired, however much. `answers` are those to
 // loadQueries(), read with the rest that a caller wants from the same snapshot.
