@@ -1,0 +1,3 @@
+#include <nimbus/function.h>
+
+nimbus::Json handle(const nimbus::Json&, nimbus::State& state) { return state.incr("n"); }
