@@ -5,6 +5,7 @@
 #include "base/one_shot.h"
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -13,10 +14,13 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <tuple>
 #include <utility>
 
 namespace nimbus::runtime {
@@ -35,6 +39,10 @@ constexpr std::chrono::milliseconds kUntilReaped{2000};
 // A longer line is cut into several.
 constexpr std::size_t kMaxLine = 16UL * 1024;
 
+// What a process wrote is in its pipe when it ends, which holds no more than this. Whatever it left
+// behind may go on writing.
+constexpr std::size_t kMaxPipe = 1024UL * 1024;
+
 }  // namespace
 
 struct Instance::State : std::enable_shared_from_this<Instance::State> {
@@ -45,13 +53,18 @@ struct Instance::State : std::enable_shared_from_this<Instance::State> {
         out(executor, ends.out.release()),
         err(executor, ends.err.release()),
         process(ends.process),
+        end(executor),
         keeper(its_keeper),
         listener(its_listener) {
     socket.non_blocking(true);
+    out.non_blocking(true);
+    err.non_blocking(true);
   }
 
+  void watchProcess();
   Task<> receive();
   Task<> readOutput(Pipe& pipe, Stream stream);
+  void stopOutput();
   bool handle(const Frame& frame);
   Result<> handleHello(const Frame& frame);
   void flush();
@@ -64,6 +77,7 @@ struct Instance::State : std::enable_shared_from_this<Instance::State> {
   Pipe out;
   Pipe err;
   pid_t process = 0;
+  Pipe end;  // becomes readable when the process ends
   Keeper& keeper;
   Listener& listener;
   FrameReader reader;
@@ -72,6 +86,7 @@ struct Instance::State : std::enable_shared_from_this<Instance::State> {
   bool flush_posted = false;
   bool flush_waits = false;
   bool ended = false;
+  bool output_ended = false;
   std::string why;  // it was killed
   std::shared_ptr<OneShot<Result<>>> hello = std::make_shared<OneShot<Result<>>>();
   std::shared_ptr<OneShot<Result<>>> ready = std::make_shared<OneShot<Result<>>>();
@@ -107,8 +122,24 @@ Result<> Instance::State::handleHello(const Frame& frame) {
   if (head->integer("protocol") != 1) {
     return Error(Code::FunctionCrashed, "the instance speaks another version of the protocol");
   }
-  if (process == 0) process = static_cast<pid_t>(head->integer("pid").value_or(0));
+  if (process == 0) {
+    process = static_cast<pid_t>(head->integer("pid").value_or(0));
+    watchProcess();
+  }
   return {};
+}
+
+// The end of the socket tells the end of the process unless the function has left a process behind
+// that has the socket too. What was sent before the end is still received.
+void Instance::State::watchProcess() {
+  const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0U));
+  if (descriptor < 0) return;  // it has ended already, or this kernel cannot tell
+  end.assign(descriptor);
+  end.async_wait(Pipe::wait_read,
+                 [self = shared_from_this()](const boost::system::error_code& cancelled) {
+                   boost::system::error_code ignored;
+                   if (!cancelled) self->socket.shutdown(Socket::shutdown_both, ignored);
+                 });
 }
 
 // False: it said what it may not.
@@ -152,8 +183,17 @@ Task<> Instance::State::receive() {
 Task<> Instance::State::readOutput(Pipe& pipe, Stream stream) {
   std::string held;
   std::array<char, 8192> room;
-  while (true) {
-    const auto [failed, bytes] = co_await pipe.async_read_some(asio::buffer(room), kToken);
+  std::size_t left = kMaxPipe;
+  while (left > 0) {
+    boost::system::error_code failed;
+    std::size_t bytes = 0;
+    if (output_ended) {
+      bytes = pipe.read_some(asio::buffer(room), failed);
+      left -= std::min(left, bytes);
+    } else {
+      std::tie(failed, bytes) = co_await pipe.async_read_some(asio::buffer(room), kToken);
+      if (failed == asio::error::operation_aborted) continue;
+    }
     if (failed) break;
     held.append(room.data(), bytes);
     std::size_t whole = held.rfind('\n') + 1;  // 0 if there is none
@@ -163,6 +203,15 @@ Task<> Instance::State::readOutput(Pipe& pipe, Stream stream) {
     held.erase(0, whole);
   }
   if (!held.empty()) listener.onOutput(*owner, stream, held);
+}
+
+// What has been printed is read, and nothing more is waited for: a process that the function left
+// behind keeps the pipes open.
+void Instance::State::stopOutput() {
+  output_ended = true;
+  boost::system::error_code ignored;
+  out.cancel(ignored);
+  err.cancel(ignored);
 }
 
 void Instance::State::flush() {
@@ -205,6 +254,7 @@ Instance::Instance(std::string id, const asio::any_io_executor& executor, Ends e
                    Listener& listener)
     : state_(std::make_shared<State>(std::move(id), executor, std::move(ends), keeper, listener)) {
   state_->owner = this;
+  if (state_->process > 0) state_->watchProcess();
 }
 
 Instance::~Instance() = default;
@@ -228,6 +278,9 @@ Task<> Instance::run() {
     const Result<ExitStatus> status = co_await state->keeper.exitOf(state->process, kUntilReaped);
     if (!was_killed && status) why = status->text();
   }
+  boost::system::error_code ignored;
+  state->end.close(ignored);
+  state->stopOutput();
   if (!state->ready->isSet()) {
     state->ready->set(Error(Code::FunctionCrashed, "the instance ended while it loaded: " + why));
   }
