@@ -2,6 +2,7 @@
 // One call of the function: what it was given, the state it sees, and how it ended.
 
 const { performance } = require('perf_hooks');
+const { OperationCounts } = require('./counts');
 const { invokeHead } = require('./heads');
 const { StateError } = require('./nimbus-state/error');
 const { stateOf } = require('./nimbus-state/state');
@@ -42,6 +43,7 @@ class Call {
     this.value = undefined; // what it returned or threw
     this.ended = false; // the Result is written
     this.cancelled = null; // why, if nobody waits for the Result any more
+    this.operations = new OperationCounts();
     this.#limits = limits;
     this.#ask = ask;
     this.#given = state;
@@ -84,8 +86,29 @@ class Call {
     return this.#session instanceof Overlay ? this.#session.changes() : [];
   }
 
+  // An operation on state: `act` does it, given the space of the scope. What goes to the server is counted there.
+  perform(scope, operation, act) {
+    let answer;
+    try {
+      answer = act(this.#space(scope));
+    } catch (error) {
+      this.operations.failed(scope, operation, error);
+      throw error;
+    }
+    if (!(answer instanceof Promise)) {
+      this.operations.succeeded(scope, operation);
+    } else if (scope !== 'function' && this.#given) {
+      // Of a session that did not come whole.
+      answer.then(
+        () => this.operations.succeeded(scope, operation),
+        (error) => this.operations.failed(scope, operation, error),
+      );
+    }
+    return answer;
+  }
+
   // Where the operations of a scope are carried out. Throws if the call may not use state.
-  space(scope) {
+  #space(scope) {
     if (this.ended) throw new StateError('unavailable', 'the call has ended; its state can be used no longer');
     if (this.cancelled !== null) throw new StateError('unavailable', `the call has ended: ${this.cancelled}`);
     if (!this.#limits.enabled) throw new StateError('forbidden', 'state is not enabled for this function');

@@ -17,17 +17,18 @@ class ResultTooLarge extends Error {}
 function resultOf(call) {
   const end = call.outcome === RETURNED ? returned(call.value) : failed(call.value);
   const changes = changesOf(call);
-  const whole = assembled(end, changes);
+  const operations = call.operations.text();
+  const whole = assembled(end, changes, operations);
   const bytes = bytesOf(whole);
   if (bytes <= MOST_BYTES) return whole;
   const what = `what the call returned and wrote has ${bytes} bytes; at most ${MOST_BYTES} can be sent`;
   const error = call.outcome === RETURNED ? failed(new ResultTooLarge(what)) : end;
-  const kept = assembled(error, changes);
-  return bytesOf(kept) <= MOST_BYTES ? kept : assembled(error, UNCHANGED);
+  const kept = assembled(error, changes, operations);
+  return bytesOf(kept) <= MOST_BYTES ? kept : assembled(error, UNCHANGED, operations);
 }
 
-function assembled(end, changes) {
-  return { head: `{${end.head}${changes.lists}}`, values: [end.body, ...changes.values] };
+function assembled(end, changes, operations) {
+  return { head: `{${end.head}${changes.lists}${operations}}`, values: [end.body, ...changes.values] };
 }
 
 function returned(value) {

@@ -1,6 +1,6 @@
 'use strict';
 // The state API. It says what a valid call of each operation is; how the operation is carried out is the
-// business of the space that the call keeps for the scope: see ../overlay.js and ../remote.js.
+// business of the space that the call keeps for the scope: see ../overlay.js and ../remote.js. The call counts.
 //
 // Every method is `async`: its body runs to the end when it is called, so that an operation whose promise
 // nobody awaits still counts, and whatever it throws is a rejection.
@@ -98,82 +98,89 @@ class State {
   }
 
   async get(key, fallback = null) {
-    return this.#space().get(checkKey(key), fallback);
+    return this.#perform('get', (space) => space.get(checkKey(key), fallback));
   }
 
   async get_with_version(key) {
-    return this.#space().getWithVersion(checkKey(key));
+    return this.#perform('get_with_version', (space) => space.getWithVersion(checkKey(key)));
   }
 
   async set(key, value, ttl = 0) {
-    return this.#space().set(checkKey(key), toJson(key, value), checkTtl(ttl));
+    return this.#perform('set', (space) => space.set(checkKey(key), toJson(key, value), checkTtl(ttl)));
   }
 
   async set_with_version(key, value, version = undefined, ttl = 0) {
-    const space = this.#space();
-    return space.setWithVersion(checkKey(key), toJson(key, value), checkVersion(version), checkTtl(ttl));
+    return this.#perform('set_with_version', (space) =>
+      space.setWithVersion(checkKey(key), toJson(key, value), checkVersion(version), checkTtl(ttl)),
+    );
   }
 
   async delete(key) {
-    return this.#space().delete(checkKey(key));
+    return this.#perform('delete', (space) => space.delete(checkKey(key)));
   }
 
   async incr(key, delta = 1) {
-    return this.#space().incr(checkKey(key), checkDelta(delta));
+    return this.#perform('incr', (space) => space.incr(checkKey(key), checkDelta(delta)));
   }
 
   async decr(key, delta = 1) {
-    return this.#space().decr(checkKey(key), checkDelta(delta));
+    return this.#perform('decr', (space) => space.decr(checkKey(key), checkDelta(delta)));
   }
 
   async exists(key) {
-    return this.#space().exists(checkKey(key));
+    return this.#perform('exists', (space) => space.exists(checkKey(key)));
   }
 
   async keys(pattern = '*') {
-    return this.#space().keys(checkPattern(pattern));
+    return this.#perform('keys', (space) => space.keys(checkPattern(pattern)));
   }
 
   async expire(key, ttl) {
-    if (!(checkTtl(ttl) > 0)) throw invalid('expire needs a ttl above 0; persist makes a key stay');
-    return this.#space().expire(checkKey(key), ttl);
+    return this.#perform('expire', (space) => {
+      if (!(checkTtl(ttl) > 0)) throw invalid('expire needs a ttl above 0; persist makes a key stay');
+      return space.expire(checkKey(key), ttl);
+    });
   }
 
   async ttl(key) {
-    return this.#space().ttl(checkKey(key));
+    return this.#perform('ttl', (space) => space.ttl(checkKey(key)));
   }
 
   async persist(key) {
-    return this.#space().persist(checkKey(key));
+    return this.#perform('persist', (space) => space.persist(checkKey(key)));
   }
 
   async clear() {
-    return this.#space().clear();
+    return this.#perform('clear', (space) => space.clear());
   }
 
   async get_many(keys) {
-    if (keys === null || typeof keys !== 'object' || typeof keys[Symbol.iterator] !== 'function') {
-      throw invalid('get_many takes a list of keys');
-    }
-    return this.#space().getMany([...new Set(keys)].map(checkKey));
+    return this.#perform('get_many', (space) => {
+      if (keys === null || typeof keys !== 'object' || typeof keys[Symbol.iterator] !== 'function') {
+        throw invalid('get_many takes a list of keys');
+      }
+      return space.getMany([...new Set(keys)].map(checkKey));
+    });
   }
 
   async set_many(mapping, ttl = 0) {
-    if (mapping === null || typeof mapping !== 'object' || Array.isArray(mapping)) {
-      throw invalid('set_many takes an object or a Map of values by key');
-    }
-    const entries = mapping instanceof Map ? [...mapping] : Object.entries(mapping);
-    const keys = entries.map(([key]) => checkKey(key));
-    const texts = entries.map(([key, value]) => toJson(key, value));
-    return this.#space().setMany(keys, texts, checkTtl(ttl));
+    return this.#perform('set_many', (space) => {
+      if (mapping === null || typeof mapping !== 'object' || Array.isArray(mapping)) {
+        throw invalid('set_many takes an object or a Map of values by key');
+      }
+      const entries = mapping instanceof Map ? [...mapping] : Object.entries(mapping);
+      const keys = entries.map(([key]) => checkKey(key));
+      const texts = entries.map(([key, value]) => toJson(key, value));
+      return space.setMany(keys, texts, checkTtl(ttl));
+    });
   }
 
-  #space() {
+  #perform(operation, act) {
     const call = this.#call ?? currentCall();
     if (call === null) {
       throw new StateError('unavailable', 'no call is running here: state belongs to a call of a function on Nimbus');
     }
-    return call.space(this.#scope);
+    return call.perform(this.#scope, operation, act);
   }
 }
 
@@ -184,8 +191,8 @@ for (const name of ['get_with_version', 'set_with_version', 'get_many', 'set_man
 
 module.exports = {
   State,
-  // The state that a handler gets as its argument: `call` has space(scope), which throws if the call may not
-  // use state any more.
+  // The state that a handler gets as its argument: `call` has perform(scope, operation, act), which has `act` do
+  // the operation in the space of the scope, and throws if the call may not use state any more.
   stateOf: (call) => bind(call, 'session'),
   // For the instance: how the global `state` finds its call.
   findCallsBy: (find) => void (currentCall = find),

@@ -50,6 +50,7 @@ class Call:
         "_values",
         "ended",
         "half_lines",
+        "operations",
         "request",
         "spaces",
     )
@@ -69,6 +70,7 @@ class Call:
         self._arrived = arrived
         self.spaces: dict[str, Space | Remote] = {}  # by scope, those that have been used
         self._requests: Requests | None = None
+        self.operations: dict[str, int] = {}  # how often the call did what; see docs/protocol.md
 
     def context(self) -> Context:
         return Context(loads(self._head)["context"])
@@ -83,7 +85,8 @@ class Call:
         return space
 
     def end(self) -> tuple[str, list[bytes]]:
-        """No operation comes through any more. Returns what the call did to its session; see Space.close().
+        """No operation comes through any more. Returns what the call did to its session, see Space.close(), and how
+        often it did what.
 
         Lets go of the spaces, which refer back to the call: without that only the garbage collector could
         free the two.
@@ -91,7 +94,15 @@ class Call:
         self.ended = True
         session = self.spaces.get("session")
         self.spaces = {}
-        return session.close() if isinstance(session, Space) else ("", [])
+        members, values = session.close() if isinstance(session, Space) else ("", [])
+        if self.operations:
+            counts = ",".join([f'"{name}":{count}' for name, count in self.operations.items() if count > 0])
+            members += f',"operations":{{{counts}}}'
+        return members, values
+
+    def count(self, name: str, change: int = 1) -> None:
+        """Without a lock: threads of one call that race cost a count, not each other's time."""
+        self.operations[name] = self.operations.get(name, 0) + change
 
     def _make(self, scope: str) -> Space | Remote:
         clock = self._members["now"] - self._arrived * 1000

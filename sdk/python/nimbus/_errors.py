@@ -11,6 +11,7 @@ class StateError(Exception):
     """
 
     current_version: int | None = None
+    answered = False  # the server said so
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)

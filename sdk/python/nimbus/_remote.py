@@ -36,11 +36,16 @@ class Requests:
         code = answer.get("error", "internal")
         message = answer.get("message", "the server gave no reason")
         if code == "version_conflict":
-            raise VersionConflict(answer.get("current_version", 0), message)
-        raise StateError(code, message)
+            error: StateError = VersionConflict(answer.get("current_version", 0), message)
+        else:
+            error = StateError(code, message)
+        error.answered = True
+        raise error
 
 
 class Remote:
+    is_local = False
+
     def __init__(self, requests: Requests, scope: str) -> None:
         self._requests = requests
         self._scope = scope

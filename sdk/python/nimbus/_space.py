@@ -56,6 +56,8 @@ class _Entry:
 class Space:
     """Each method is one atomic step, at one time, also for threads that the function starts."""
 
+    is_local = True  # the server does not see the operations
+
     def __init__(
         self,
         limits: Limits,

@@ -37,7 +37,7 @@ class State:
     operation that raises has changed nothing.
     """
 
-    __slots__ = ("_call", "_scope")
+    __slots__ = ("_call", "_prefix", "_scope")
 
     session = _Scope("session")
     function = _Scope("function")
@@ -47,87 +47,165 @@ class State:
         if scope not in ("session", "function", "invocation"):
             raise invalid(f"there is no scope {scope!r}: session, function and invocation are the ones")
         self._scope = scope
+        self._prefix = "" if scope == "session" else scope + "/"  # of what is counted; see docs/protocol.md
         self._call = call
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, `default` if the key is not there. A stored None is there."""
-        value, _ = self._space().get(_key(key))
-        return default if value is None else _parse(key, value)
+        space = self._space("get")
+        try:
+            value, _ = space.get(_key(key))
+            return default if value is None else _parse(key, value)
+        except StateError as error:
+            self._count_failure("get", error)
+            raise
 
     def get_with_version(self, key: str) -> tuple[Any, int]:
         """The value and its version, (None, 0) if the key is not there."""
-        value, version = self._space().get(_key(key))
-        return (None, 0) if value is None else (_parse(key, value), version)
+        space = self._space("get_with_version")
+        try:
+            value, version = space.get(_key(key))
+            return (None, 0) if value is None else (_parse(key, value), version)
+        except StateError as error:
+            self._count_failure("get_with_version", error)
+            raise
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Any]:
         """The values of those of the keys that are there."""
-        if isinstance(keys, str):
-            raise invalid("get_many() takes several keys, not one string")
-        values = self._space().get_many([_key(key) for key in keys])
-        return {key: _parse(key, value) for key, value in values.items()}
+        space = self._space("get_many")
+        try:
+            if isinstance(keys, str):
+                raise invalid("get_many() takes several keys, not one string")
+            values = space.get_many([_key(key) for key in keys])
+            return {key: _parse(key, value) for key, value in values.items()}
+        except StateError as error:
+            self._count_failure("get_many", error)
+            raise
 
     def set(self, key: str, value: Any, ttl: float = _DEFAULT) -> bool:
         """`ttl` in seconds: 0 is the function's default, -1 means that the value never expires."""
-        self._space().set(_key(key), _json(key, value), ttl if ttl is _DEFAULT else _ttl(ttl))
+        space = self._space("set")
+        try:
+            space.set(_key(key), _json(key, value), ttl if ttl is _DEFAULT else _ttl(ttl))
+        except StateError as error:
+            self._count_failure("set", error)
+            raise
         return True
 
     def set_with_version(self, key: str, value: Any, version: int | None = None, ttl: float = _DEFAULT) -> int:
         """Sets the value if the key has this version, 0 meaning that it must not be there, and returns the new
         one. Raises VersionConflict otherwise. Without `version` it always sets.
         """
-        space, text = self._space(), _json(_key(key), value)
-        if version is None:
-            return space.set(key, text, _ttl(ttl))
-        if not _is_integer(version) or version < 0:
-            raise invalid("a version is an integer, at least 0")
-        return space.set_with_version(key, text, version, _ttl(ttl))
+        space = self._space("set_with_version")
+        try:
+            text = _json(_key(key), value)
+            if version is None:
+                return space.set(key, text, _ttl(ttl))
+            if not _is_integer(version) or version < 0:
+                raise invalid("a version is an integer, at least 0")
+            return space.set_with_version(key, text, version, _ttl(ttl))
+        except StateError as error:
+            self._count_failure("set_with_version", error)
+            raise
 
     def set_many(self, values: Mapping[str, Any], ttl: float = _DEFAULT) -> bool:
         """Sets all of them or, if it raises, none."""
-        space = self._space()
-        space.set_many({_key(key): _json(key, value) for key, value in values.items()}, _ttl(ttl))
+        space = self._space("set_many")
+        try:
+            space.set_many({_key(key): _json(key, value) for key, value in values.items()}, _ttl(ttl))
+        except StateError as error:
+            self._count_failure("set_many", error)
+            raise
         return True
 
     def delete(self, key: str) -> bool:
         """Whether there was anything to delete."""
-        return self._space().delete(_key(key))
+        space = self._space("delete")
+        try:
+            return space.delete(_key(key))
+        except StateError as error:
+            self._count_failure("delete", error)
+            raise
 
     def clear(self) -> int:
         """Deletes all keys of the scope and says how many there were."""
-        return self._space().clear()
+        space = self._space("clear")
+        try:
+            return space.clear()
+        except StateError as error:
+            self._count_failure("clear", error)
+            raise
 
     def incr(self, key: str, delta: int = 1) -> int:
         """Adds to an integer of 64 bits and returns the sum. A key that is not there counts as 0."""
-        return self._space().incr(_key(key), _delta(delta))
+        space = self._space("incr")
+        try:
+            return space.incr(_key(key), _delta(delta))
+        except StateError as error:
+            self._count_failure("incr", error)
+            raise
 
     def decr(self, key: str, delta: int = 1) -> int:
-        return self._space().decr(_key(key), _delta(delta))
+        space = self._space("decr")
+        try:
+            return space.decr(_key(key), _delta(delta))
+        except StateError as error:
+            self._count_failure("decr", error)
+            raise
 
     def exists(self, key: str) -> bool:
-        return self._space().exists(_key(key))
+        space = self._space("exists")
+        try:
+            return space.exists(_key(key))
+        except StateError as error:
+            self._count_failure("exists", error)
+            raise
 
     def keys(self, pattern: str = "*") -> list[str]:
         """The keys that match, sorted. `*`, `?` and `[a-z]` are as in a shell, `\\` makes them ordinary."""
-        return sorted(self._space().keys(_text(pattern, "pattern")))
+        space = self._space("keys")
+        try:
+            return sorted(space.keys(_text(pattern, "pattern")))
+        except StateError as error:
+            self._count_failure("keys", error)
+            raise
 
     def expire(self, key: str, ttl: float) -> bool:
         """Lets the key expire `ttl` seconds from now. It must be there."""
-        space = self._space()
-        if _ttl(ttl) <= 0:
-            raise invalid("expire() takes a ttl above 0")
-        space.expire(_key(key), ttl)
+        space = self._space("expire")
+        try:
+            if _ttl(ttl) <= 0:
+                raise invalid("expire() takes a ttl above 0")
+            space.expire(_key(key), ttl)
+        except StateError as error:
+            self._count_failure("expire", error)
+            raise
         return True
 
     def ttl(self, key: str) -> float:
         """The seconds until the key expires, -1 if it does not. It must be there."""
-        return self._space().ttl(_key(key))
+        space = self._space("ttl")
+        try:
+            return space.ttl(_key(key))
+        except StateError as error:
+            self._count_failure("ttl", error)
+            raise
 
     def persist(self, key: str) -> bool:
         """The key, which must be there, will not expire."""
-        self._space().persist(_key(key))
+        space = self._space("persist")
+        try:
+            space.persist(_key(key))
+        except StateError as error:
+            self._count_failure("persist", error)
+            raise
         return True
 
-    def _space(self) -> Space | Remote:
+    def _space(self, operation: str) -> Space | Remote:
+        """Where the operation is to be carried out. It is counted as one that succeeds.
+
+        Each operation has a `try` of its own, because a wrapper around all of them costs more than they do.
+        """
         call = self._call or _call.current()
         if call is None:
             raise StateError(
@@ -135,7 +213,30 @@ class State:
                 "state is there only while a call runs; a thread that the handler starts must use the state that"
                 " the handler was given",
             )
-        return call.spaces.get(self._scope) or call.open(self._scope)
+        space = call.spaces.get(self._scope) or self._open(call, operation)
+        if space.is_local:
+            counts = call.operations
+            name = self._prefix + operation
+            counts[name] = counts.get(name, 0) + 1
+        return space
+
+    def _open(self, call: _call.Call, operation: str) -> Space | Remote:
+        try:
+            return call.open(self._scope)
+        except StateError as error:
+            call.count(f"{self._prefix}{operation}:{error.code}")
+            raise
+
+    def _count_failure(self, operation: str, error: StateError) -> None:
+        """The server counts what it has been asked, whatever it answered."""
+        call = self._call or _call.current()
+        if call is None or error.answered:
+            return
+        name = self._prefix + operation
+        space = call.spaces.get(self._scope)
+        if space is not None and space.is_local:
+            call.count(name, -1)
+        call.count(f"{name}:{error.code}")
 
 
 def _key(key: str) -> str:

@@ -82,6 +82,7 @@ class Result:
         self.writes = {key: (version, expires, value) for (key, version, expires), value in zip(rows, frame.values[1:])}
         self.touches = {key: (version, expires) for key, version, expires in head.get("touches", [])}
         self.deletes = dict(head.get("deletes", []))
+        self.operations = head.get("operations")
         self.logs = logs
         names = [row[0] for name in ("writes", "touches", "deletes") for row in head.get(name, [])]
         assert len(names) == len(set(names)), "a key stands in more than one list"
