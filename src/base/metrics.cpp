@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -153,6 +154,7 @@ struct Metrics::State {
   std::mutex mutex;
   std::set<std::string> names;    // guarded by mutex
   std::vector<Reading> readings;  // guarded by mutex
+  std::vector<std::function<void(Scrape&)>> writers;  // guarded by mutex
 };
 
 void Counter::increment(double by) {
@@ -226,6 +228,56 @@ void Metrics::onScrape(Kind kind, std::string name, std::string help,
   state_->readings.push_back({kind, std::move(name), std::move(help), std::move(read)});
 }
 
+void Metrics::onScrape(std::function<void(Scrape&)> write) {
+  const std::lock_guard lock(state_->mutex);
+  state_->writers.push_back(std::move(write));
+}
+
+void Metrics::Scrape::family(Kind kind, std::string name, std::string help) {
+  prometheus::MetricFamily& family = families_.emplace_back();
+  family.name = std::move(name);
+  family.help = std::move(help);
+  family.type = kind == Kind::Counter ? prometheus::MetricType::Counter
+                : kind == Kind::Gauge ? prometheus::MetricType::Gauge
+                                      : prometheus::MetricType::Histogram;
+}
+
+namespace {
+
+prometheus::ClientMetric& addMetric(prometheus::MetricFamily& family,
+                                    const Metrics::Scrape::Labels& labels) {
+  prometheus::ClientMetric& metric = family.metric.emplace_back();
+  for (const auto& [name, value] : labels) metric.label.push_back({name, value});
+  return metric;
+}
+
+}  // namespace
+
+void Metrics::Scrape::sample(const Labels& labels, double value) {
+  prometheus::MetricFamily& family = families_.back();
+  prometheus::ClientMetric& metric = addMetric(family, labels);
+  if (family.type == prometheus::MetricType::Counter) {
+    metric.counter.value = value;
+  } else {
+    metric.gauge.value = value;
+  }
+}
+
+void Metrics::Scrape::sample(const Labels& labels, const Distribution& distribution) {
+  NIMBUS_ASSERT(distribution.counts.size() == distribution.bounds.size() + 1,
+                "a count for each bound, and one for what is above");
+  prometheus::ClientMetric& metric = addMetric(families_.back(), labels);
+  std::uint64_t within = 0;
+  for (std::size_t i = 0; i < distribution.counts.size(); ++i) {
+    within += distribution.counts[i];
+    const bool last = i == distribution.bounds.size();
+    metric.histogram.bucket.push_back(
+        {within, last ? std::numeric_limits<double>::infinity() : distribution.bounds[i]});
+  }
+  metric.histogram.sample_count = within;
+  metric.histogram.sample_sum = distribution.sum;
+}
+
 void Metrics::addProcessMetrics() {
   constexpr std::size_t kThreads = 20;
   constexpr std::size_t kVirtualSize = 23;
@@ -246,11 +298,15 @@ void Metrics::addProcessMetrics() {
 std::string Metrics::expose() const {
   std::vector<prometheus::MetricFamily> families = state_->registry.Collect();
   std::vector<Reading> readings;
+  std::vector<std::function<void(Scrape&)>> writers;
   {
     const std::lock_guard lock(state_->mutex);
     readings = state_->readings;
+    writers = state_->writers;
   }
   for (const Reading& reading : readings) families.push_back(familyOf(reading));
+  Scrape scrape(families);
+  for (const auto& write : writers) write(scrape);
   std::sort(families.begin(), families.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return prometheus::TextSerializer().Serialize(families);

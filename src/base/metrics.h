@@ -16,12 +16,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace prometheus {
 class Counter;
 class Gauge;
 class Histogram;
+struct MetricFamily;
 }  // namespace prometheus
 
 namespace nimbus {
@@ -107,8 +109,13 @@ class Metrics {
 
   // For figures that someone else keeps: `read` is called when the metrics are exposed, on the
   // thread that exposes them, and must be callable as long as that may happen.
-  enum class Kind : std::uint8_t { Counter, Gauge };
+  enum class Kind : std::uint8_t { Counter, Gauge, Histogram };
   void onScrape(Kind kind, std::string name, std::string help, std::function<double()> read);
+
+  // The same for whole families, whose labels come and go: `write` says all there is each time. The
+  // names it uses are its own, and it uses the same ones every time.
+  class Scrape;
+  void onScrape(std::function<void(Scrape&)> write);
 
   // CPU time, memory, open files, threads and start time of this process.
   void addProcessMetrics();
@@ -118,6 +125,31 @@ class Metrics {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// What one exposition is made of.
+class Metrics::Scrape {
+ public:
+  using Labels = std::vector<std::pair<std::string, std::string>>;
+
+  // How often a value was within each bound, and above all of them.
+  struct Distribution {
+    std::vector<double> bounds;         // rising
+    std::vector<std::uint64_t> counts;  // one more than bounds
+    double sum = 0;
+  };
+
+  // Begins a family. What follows is of this family. One without a sample is exposed all the same,
+  // so that whoever looks for its name finds what it means.
+  void family(Kind kind, std::string name, std::string help);
+  void sample(const Labels& labels, double value);
+  void sample(const Labels& labels, const Distribution& distribution);
+
+ private:
+  friend class Metrics;
+  explicit Scrape(std::vector<prometheus::MetricFamily>& families) : families_(families) {}
+
+  std::vector<prometheus::MetricFamily>& families_;
 };
 
 }  // namespace nimbus
