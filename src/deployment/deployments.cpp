@@ -45,12 +45,14 @@ fs::path Deployments::directoryOf(const function::Definition& definition) const 
   return directory_ / definition.id.text() / definition.code_hash;
 }
 
-Result<session::FunctionPtr> Deployments::specOf(const function::Definition& definition) const {
+Result<std::shared_ptr<session::FunctionSpec>> Deployments::specOf(
+    const function::Definition& definition) const {
   const fs::path directory = directoryOf(definition);
   auto spec = std::make_shared<session::FunctionSpec>();
   NIMBUS_TRY(spec->launcher, interpreters_.launcherOf(definition, directory));
   spec->id = definition.id.text();
   spec->version = static_cast<std::int64_t>(definition.version);
+  spec->runtime = function::runtimeName(definition.runtime);
   spec->handler = definition.handler;
   spec->directory = directory.string();
   spec->env.insert(definition.env.begin(), definition.env.end());
@@ -71,20 +73,23 @@ Result<session::FunctionPtr> Deployments::specOf(const function::Definition& def
   spec->rules.max_value_bytes = definition.state.max_state_size;
   spec->rules.max_keys = definition.state.max_keys;
   spec->rules.max_total_bytes = definition.state.max_total_size;
-  return session::FunctionPtr(std::move(spec));
+  return spec;
 }
 
 void Deployments::publish(const FunctionId& id,
                           const std::shared_ptr<const function::Deployed>& now) {
   session::FunctionPtr spec;
   if (now) {
-    Result<session::FunctionPtr> made = specOf(now->definition);
+    Result<std::shared_ptr<session::FunctionSpec>> made = specOf(now->definition);
     if (!made) {
       log::error("a function cannot be called",
                  {{"function", id.text()}, {"error", made.error().message()}});
     } else {
+      (*made)->metrics = calls_.functionMetrics().of(id.text());
       spec = *std::move(made);
     }
+  } else {
+    calls_.functionMetrics().remove(id.text());
   }
   const std::unique_lock lock(mutex_);
   if (spec) {
@@ -139,7 +144,7 @@ Task<Result<>> Deployments::check(const function::Definition& definition,
   function::Definition wanted = definition;
   wanted.code_hash = code.hash();
   NIMBUS_CO_CHECK(code.writeTo(directoryOf(wanted)));
-  NIMBUS_CO_TRY(session::FunctionPtr spec, specOf(wanted));
+  NIMBUS_CO_TRY(std::shared_ptr<session::FunctionSpec> spec, specOf(wanted));
   Result<> loaded = co_await calls_.tryOut(std::move(spec));
   if (loaded) co_return loaded;
   const Code code_of_error = loaded.error().code();

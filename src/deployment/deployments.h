@@ -43,7 +43,8 @@ class Deployments final : public function::CodeCheck {
  private:
   std::filesystem::path directoryOf(const function::Definition& definition) const;
   Task<Result<>> fetchCode(std::shared_ptr<const function::Deployed> deployed);
-  Result<session::FunctionPtr> specOf(const function::Definition& definition) const;
+  Result<std::shared_ptr<session::FunctionSpec>> specOf(
+      const function::Definition& definition) const;
   void publish(const FunctionId& id, const std::shared_ptr<const function::Deployed>& now);
 
   function::Catalog& catalog_;

@@ -3,6 +3,7 @@
 #include "base/ids.h"
 #include "base/json.h"
 #include "base/json_text.h"
+#include "base/log.h"
 #include "http/problem.h"
 #include "http/router.h"
 
@@ -215,6 +216,8 @@ Task<Result<http::Response>> Invocations::invoke(http::Request& request) {
   // The call is seen through to its end, whether or not its client is there to hear of it.
   co_await boost::asio::this_coro::throw_if_cancelled(false);
   co_await call->settled.wait();
+  const std::optional<Error>& error = call->outcome.error;
+  function->metrics->callEnded(error ? std::optional(error->code()) : std::nullopt);
   co_return respond(*call);
 }
 

@@ -183,6 +183,22 @@ Task<Result<>> Sessions::mustExist(Target target) {
 
 Task<Result<state::Answer>> Sessions::apply(Target target, state::Operation operation,
                                             std::string request_id) {
+  const Kind kind = operation.kind;
+  const SteadyTime begun = calls_.now();
+  Result<state::Answer> answer =
+      co_await carryOut(target, std::move(operation), std::move(request_id));
+  count(target, kind, answer ? std::nullopt : std::optional(answer.error().code()), begun);
+  co_return answer;
+}
+
+void Sessions::count(const Target& target, Kind kind, std::optional<Code> failed,
+                     SteadyTime begun) const {
+  const auto scope = target.session_key ? state::Scope::Session : state::Scope::Function;
+  target.function->metrics->operation(kind, scope, failed, calls_.now() - begun);
+}
+
+Task<Result<state::Answer>> Sessions::carryOut(Target target, state::Operation operation,
+                                               std::string request_id) {
   if (!target.session_key) {
     co_return co_await state::applyInStore(store_, target.partition(), std::move(operation),
                                            target.function->rules);
@@ -251,8 +267,11 @@ Task<Result<http::Response>> Sessions::listState(http::Request& request) {
 
 Task<Result<http::Response>> Sessions::getState(http::Request& request) {
   NIMBUS_CO_TRY(const Target target, targetOf(request));
-  NIMBUS_CO_TRY(auto record,
-                co_await store::getRecord(store_, target.partition(), state::kSpace, target.key));
+  const SteadyTime begun = calls_.now();
+  auto found = co_await store::getRecord(store_, target.partition(), state::kSpace, target.key);
+  count(target, Kind::GetWithVersion, found ? std::nullopt : std::optional(found.error().code()),
+        begun);
+  NIMBUS_CO_TRY(auto record, std::move(found));
   if (!record) co_return state::missing(target.key);
   const state::Version version = record->version;
   co_return withVersion(http::Response::json(std::move(record->value)), version);

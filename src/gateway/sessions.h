@@ -51,8 +51,13 @@ class Sessions {
   Result<session::FunctionPtr> functionOf(const http::Request& request) const;
   Result<Target> targetOf(const http::Request& request) const;
   Task<Result<>> mustExist(Target target);
+  // Carries the operation out and counts it.
   Task<Result<state::Answer>> apply(Target target, state::Operation operation,
                                     std::string request_id);
+  Task<Result<state::Answer>> carryOut(Target target, state::Operation operation,
+                                       std::string request_id);
+  void count(const Target& target, state::Operation::Kind kind, std::optional<Code> failed,
+             SteadyTime begun) const;
   std::string sessionText(const session::FunctionSpec& function,
                           const session::SessionView& view) const;
   void addStateRoutes(http::Router& router, const std::string& base, const std::string& what);

@@ -254,6 +254,7 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
   Threads threads(static_cast<std::size_t>(config.server.threads));
   keeper->listen(threads.executor(0));
   session::Calls calls({instance_id, *store, *keeper, steady_clock, random}, threads);
+  calls.addTo(metrics);
   const StopThreads stop_threads(threads);
   NIMBUS_TRY(const auto sdk, deployment::findSdk());
   deployment::Interpreters interpreters(
@@ -299,6 +300,7 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
                  serveUntilSignal(*server, calls, upkeep, config.server.drain, deadline),
                  [&](const std::exception_ptr& thrown) { failure = thrown; });
   main_context.poll();
+  calls.start();
   server->start();
   sayReady(output.out, config.server, hostAndPort(listen.address, server->port()));
   logReady(config.server, instance_id, threads, store->describe());

@@ -34,6 +34,7 @@ struct Activation {
   GatePtr newest;            // of the newest commit
   Pool::MemberPtr instance;  // that it sticks to
   SteadyTime last_use;
+  std::optional<Route> came_by;  // how it got into memory; until its first call has run
 
   // A commit was lost: what is here is not what is stored.
   bool isDoomed() const { return commits->isLost(); }

@@ -2,6 +2,7 @@
 
 #include "base/json_text.h"
 #include "base/log.h"
+#include "session/dispatch_metrics.h"
 #include "state/stored.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -66,7 +67,8 @@ Calls::Calls(Parts parts, Threads& threads)
             [this](const CallPtr& call) {
               if (const Result<> taken = submit(call); !taken) call->fail(taken.error());
             }},
-      threads_(threads) {
+      threads_(threads),
+      census_(parts.store, parts.clock, function_metrics_, threads.executor(0), {}) {
   for (std::size_t i = 0; i < threads.size(); ++i) {
     shards_.push_back(std::make_unique<Shard>());
     shards_.back()->executor = threads.executor(i);
@@ -90,6 +92,10 @@ Calls::Calls(Parts parts, Threads& threads)
 }
 
 Calls::~Calls() = default;
+
+void Calls::start() {
+  asio::post(threads_.context(0), [this] { census_.start(); });
+}
 
 std::string Calls::nameOf(std::string_view function_id, std::string_view session_key) {
   std::string name;
@@ -125,6 +131,12 @@ std::shared_ptr<FunctionLog> Calls::logOf(std::string_view function_id) {
 }
 
 Result<> Calls::submit(const CallPtr& call) {
+  Result<> taken = take(call);
+  if (!taken && !call->operation) call->function->metrics->callEnded(taken.error().code());
+  return taken;
+}
+
+Result<> Calls::take(const CallPtr& call) {
   if (stopping_.load(std::memory_order_relaxed)) {
     return Error(Code::Unavailable, "the server is stopping");
   }
@@ -138,17 +150,26 @@ Result<> Calls::submit(const CallPtr& call) {
     task.session_queue_size = call->function->max_waiting + 1;  // and one that runs
   }
   call->accepted_at = node_.clock.now();
-  switch (dispatcher_->submit(std::move(task))) {
+  FunctionMetrics& metrics = *call->function->metrics;
+  metrics.waiting.add();  // before: its turn may come at once
+  const SubmitStatus status = dispatcher_->submit(std::move(task));
+  if (status != SubmitStatus::Accepted) metrics.waiting.add(-1);
+  switch (status) {
     case SubmitStatus::Accepted:
       return {};
     case SubmitStatus::QueueFull: {
-      if (call->only_if_idle) return Error(Code::Conflict, "the session is busy");
+      if (call->only_if_idle) {
+        metrics.refused_busy.add();
+        return Error(Code::Conflict, "the session is busy");
+      }
+      metrics.refused_full.add();
       const auto session = dispatcher_->session(nameOf(*call));
       const std::size_t unfinished = session ? session->unfinished_tasks : 0;
+      const std::size_t waiting = unfinished > 0 ? unfinished - 1 : 0;
       return Error(Code::QueueFull, "too many calls are waiting for this session")
-          .with("queue_length", static_cast<std::int64_t>(unfinished > 0 ? unfinished - 1 : 0))
+          .with("queue_length", static_cast<std::int64_t>(waiting))
           .with("limit", call->function->max_waiting)
-          .with("retry_after_ms", 1000);
+          .with("retry_after_ms", retryAfter(waiting, metrics.turn).count());
     }
     case SubmitStatus::DuplicateId:
       return Error(Code::Internal, "a call with this request id is under way");
@@ -159,6 +180,7 @@ Result<> Calls::submit(const CallPtr& call) {
 
 void Calls::abandon(Call& call) {
   if (!call.claim()) return;
+  call.function->metrics->waiting.add(-1);
   dispatcher_->cancel(call.request_id);
   call.fail(Error(Code::Conflict, "its caller left before the call's turn came"));
 }
@@ -167,6 +189,7 @@ Async<TaskOutcome> Calls::handle(const dispatch::Task& task) {
   CallPtr call = std::any_cast<CallPtr>(task.payload);
   Shard& shard = *shards_[shardOf(call->function->id)];
   if (!call->claim()) return nothingToDo();
+  call->function->metrics->waiting.add(-1);
   return hostOf(shard, call->function->id).run(std::move(call));
 }
 
@@ -257,18 +280,24 @@ Task<Result<>> Calls::removeOn(Shard& shard, std::string function_id, std::strin
 }
 
 Task<Result<>> Calls::remove(std::string function_id, std::string session_key) {
+  NIMBUS_CO_TRY(const KeptTotals gone,
+                co_await countSession(node_.store, function_id, session_key));
   Shard& shard = *shards_[shardOf(function_id)];
-  co_return co_await on(shard.executor,
-                        removeOn(shard, std::move(function_id), std::move(session_key)));
+  NIMBUS_CO_CHECK(co_await on(shard.executor, removeOn(shard, function_id, session_key)));
+  if (const auto metrics = function_metrics_.find(function_id)) {
+    metrics->kept.change(session_key, {-gone.sessions, -gone.bytes});
+  }
+  co_return Result<>();
 }
 
 Task<Result<>> Calls::removeAll(std::string function_id) {
   constexpr std::size_t kPage = 500;
+  Shard& shard = *shards_[shardOf(function_id)];
   while (true) {
     NIMBUS_CO_TRY(const store::DirectoryPage entries,
                   co_await node_.store.readDirectory(sessionDirectory(function_id), "", "", kPage));
     for (const store::DirectoryEntry& entry : entries.items) {
-      NIMBUS_CO_CHECK(co_await remove(function_id, entry.key));
+      NIMBUS_CO_CHECK(co_await on(shard.executor, removeOn(shard, function_id, entry.key)));
     }
     if (!entries.more) break;
   }
@@ -277,7 +306,6 @@ Task<Result<>> Calls::removeAll(std::string function_id) {
   store::PendingCommit commit =
       node_.store.commit(functionStatePartition(function_id), std::nullopt, std::move(batch));
   NIMBUS_CO_CHECK(co_await commit.done());
-  Shard& shard = *shards_[shardOf(function_id)];
   co_return co_await on(shard.executor, retireOn(shard, function_id));
 }
 
@@ -287,6 +315,20 @@ Task<Result<>> Calls::retireOn(Shard& shard, std::string function_id) {
   co_return Result<>();
 }
 
+// ---- Figures
+
+void Calls::addTo(Metrics& metrics) {
+  metrics.onScrape([this](Metrics::Scrape& scrape) { expose(scrape); });
+}
+
+void Calls::expose(Metrics::Scrape& scrape) const {
+  using Kind = Metrics::Kind;
+  function_metrics_.expose(scrape);
+  scrape.family(Kind::Gauge, "nimbus_sessions_in_memory", "Sessions that this server holds.");
+  scrape.sample({}, static_cast<double>(counts_.activations.load(std::memory_order_relaxed)));
+  exposeDispatch(scrape, dispatcher_->stats());
+}
+
 // ---- The end
 
 Task<Result<>> Calls::stopShard(Shard& shard) {
@@ -294,8 +336,14 @@ Task<Result<>> Calls::stopShard(Shard& shard) {
   co_return Result<>();
 }
 
+Task<Result<>> Calls::stopCensus() {
+  co_await census_.stop();
+  co_return Result<>();
+}
+
 Task<> Calls::stop() {
   stopping_.store(true);
+  static_cast<void>(co_await on(threads_.executor(0), stopCensus()));
   for (const auto& shard : shards_) {
     static_cast<void>(co_await on(shard->executor, stopShard(*shard)));
   }
@@ -303,6 +351,7 @@ Task<> Calls::stop() {
   for (const dispatch::Task& task : report.not_run_tasks) {
     const CallPtr call = std::any_cast<CallPtr>(task.payload);
     if (!call->claim()) continue;
+    call->function->metrics->waiting.add(-1);
     call->fail(Error(Code::Unavailable, "the server stopped before the call's turn came"));
   }
 }

@@ -2,10 +2,13 @@
 // The call path: takes a call to the shard of its function, in the order of its session, and what
 // is known of sessions back.
 
+#include "base/metrics.h"
 #include "base/threads.h"
 #include "session/call.h"
+#include "session/census.h"
 #include "session/function_host.h"
 #include "session/function_log.h"
+#include "session/function_metrics.h"
 #include "session/session_record.h"
 
 #include <nimbus/dispatch/dispatcher.h>
@@ -50,10 +53,13 @@ class Calls {
 
   // Everything must outlive this.
   Calls(Parts parts, Threads& threads);
-  // stop() must have returned.
+  // stop() must have returned, if anything was started or called.
   ~Calls();
   Calls(const Calls&) = delete;
   Calls& operator=(const Calls&) = delete;
+
+  // Begins what goes on in the background: counting what functions keep.
+  void start();
 
   // Takes the call; its outcome follows. QueueFull, with `queue_length`, if its session's line is
   // as long as it may be; Conflict if it was to be taken only by an idle session.
@@ -77,6 +83,12 @@ class Calls {
 
   const Counts& counts() const { return counts_; }
 
+  // Of the functions that are deployed. Whoever deploys them says so here.
+  FunctionMetricsTable& functionMetrics() { return function_metrics_; }
+  // Shows them, and the dispatcher's figures. `metrics` must not be exposed when this is gone.
+  void addTo(Metrics& metrics);
+  SteadyTime now() const { return node_.clock.now(); }
+
   // Takes no more calls and ends every instance; calls that are still under way fail. Blocks the
   // thread for a moment, which must be none of the Threads.
   Task<> stop();
@@ -88,6 +100,7 @@ class Calls {
   static std::string nameOf(std::string_view function_id, std::string_view session_key);
   std::size_t shardOf(std::string_view function_id) const;
   FunctionHost& hostOf(Shard& shard, const std::string& function_id);
+  Result<> take(const CallPtr& call);
   dispatch::Async<dispatch::TaskOutcome> handle(const dispatch::Task& task);
   Task<Result<SessionView>> read(std::string function_id, std::string session_key);
   static Task<Result<SessionView>> refreshOn(Shard& shard, std::string function_id,
@@ -96,14 +109,18 @@ class Calls {
   Task<Result<>> tryOutOn(Shard& shard, FunctionPtr function);
   Task<Result<>> retireOn(Shard& shard, std::string function_id);
   Task<Result<>> stopShard(Shard& shard);
+  Task<Result<>> stopCensus();
+  void expose(Metrics::Scrape& scrape) const;
 
   Counts counts_;
+  FunctionMetricsTable function_metrics_;
   Node node_;
   Threads& threads_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::mutex logs_mutex_;
   std::unordered_map<std::string, std::shared_ptr<FunctionLog>> logs_;
   std::atomic<bool> stopping_ = false;
+  Census census_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
 };
 

@@ -60,6 +60,27 @@ bool isRecordedTooLongAgo(const Activation& activation) {
   return record.timeout && record.last_access - activation.recorded_at > *record.timeout / 64;
 }
 
+// Counts a call as running for as long as its coroutine lives.
+class RunningCount {
+ public:
+  explicit RunningCount(FunctionMetrics& metrics) : metrics_(metrics) { metrics_.running.add(); }
+  ~RunningCount() { metrics_.running.add(-1); }
+  RunningCount(const RunningCount&) = delete;
+  RunningCount& operator=(const RunningCount&) = delete;
+
+ private:
+  FunctionMetrics& metrics_;
+};
+
+// What a write has made of its session, which had that many bytes before.
+KeptTotals grownBy(const Activation& activation, std::uint64_t before) {
+  return {0, static_cast<std::int64_t>(activation.space.bytes() - before)};
+}
+
+std::optional<Code> codeOf(const Result<state::Answer>& answer) {
+  return answer ? std::nullopt : std::optional(answer.error().code());
+}
+
 std::optional<state::Operation> readOperation(const JsonValue& head, const runtime::Frame& frame) {
   const auto kind = state::kindNamed(head.string("operation").value_or(""));
   if (!kind) return std::nullopt;
@@ -119,7 +140,17 @@ bool FunctionHost::wasRemoved(const Call& call) const {
   return removed != removed_.end() && call.accepted_at <= removed->second;
 }
 
+Route FunctionHost::routeOf(Activation& activation, const FunctionSpec& function,
+                            const Pool::MemberPtr& member) {
+  if (const auto first = std::exchange(activation.came_by, std::nullopt)) return *first;
+  const bool stayed = activation.instance == member || !function.session_affinity;
+  return stayed ? Route::Hit : Route::Moved;
+}
+
 Async<TaskOutcome> FunctionHost::run(CallPtr call) {
+  FunctionMetrics& metrics = *call->function->metrics;
+  const RunningCount counted(metrics);
+  const SteadyTime its_turn = node_.clock.now();
   ActivationPtr activation;
   if (call->session_key) {
     if (wasRemoved(*call)) {
@@ -130,12 +161,16 @@ Async<TaskOutcome> FunctionHost::run(CallPtr call) {
     if (!activation) {
       Result<ActivationPtr> loaded = co_await activate(*call);
       if (!loaded) {
+        log::warn("a session could not be loaded", {{"function", id_},
+                                                    {"session", *call->session_key},
+                                                    {"request_id", call->request_id},
+                                                    {"error", loaded.error().message()}});
         call->fail(loaded.error());
         co_return TaskOutcome::ok();
       }
       activation = *std::move(loaded);
     }
-    activation->last_use = node_.clock.now();
+    activation->last_use = its_turn;
     if (activation->record.isOver(node_.store.now())) beginAnew(*activation);
     if (call->operation) {
       runOperation(call, *activation);
@@ -158,7 +193,11 @@ Async<TaskOutcome> FunctionHost::run(CallPtr call) {
       }
       member = *std::move(taken);
     }
-    if (activation && call->function->session_affinity) activation->bindTo(member);
+    if (activation) {
+      const Route route = routeOf(*activation, *call->function, member);
+      metrics.routes[static_cast<std::size_t>(route)].add();
+      if (call->function->session_affinity) activation->bindTo(member);
+    }
 
     Pool::Running running;
     running.call = call;
@@ -169,6 +208,10 @@ Async<TaskOutcome> FunctionHost::run(CallPtr call) {
     pool->begin(running);
     const Pool::Running::Fate fate = co_await running.ended;
     if (fate == Pool::Running::Fate::Ended) {
+      const SteadyTime ended = node_.clock.now();
+      metrics.ran.add(ended - *running.begun);
+      metrics.turn.add(microsSince(its_turn, ended));
+      call->outcome.duration = microsSince(*running.begun, ended);
       conclude(running, activation.get());
       if (running.over) co_await *running.over;
     }
@@ -196,13 +239,17 @@ void FunctionHost::conclude(Pool::Running& running, Activation* activation) {
   Outcome& outcome = call.outcome;
   Ending& ending = running.ending;
   outcome.instance = running.member->instance->id();
-  outcome.duration = microsSince(*running.begun, node_.clock.now());
   switch (ending.kind) {
     case Ending::Kind::Returned:
       outcome.status_code = ending.status;
       outcome.body = std::move(ending.body);
       break;
     case Ending::Kind::Raised:
+      // Not the message: it may hold what callers sent.
+      log::debug("a function raised", {{"function", id_},
+                                       {"session", call.session_key.value_or("")},
+                                       {"request_id", call.request_id},
+                                       {"type", ending.failure.type}});
       outcome.error = Error(Code::FunctionError, ending.failure.message);
       outcome.failure = std::move(ending.failure);
       break;
@@ -217,9 +264,19 @@ void FunctionHost::conclude(Pool::Running& running, Activation* activation) {
       ending.kind == Ending::Kind::Returned ||
       (ending.kind == Ending::Kind::Raised && call.function->on_error == OnError::Keep);
   if (activation != nullptr && keeps && !ending.changes.empty()) {
+    const std::uint64_t bytes = activation->space.bytes();
     const Result<> accepted =
         activation->space.accept(ending.changes, call.function->rules, node_.store.now());
-    if (accepted) return settleWrite(running.call, *activation, std::move(ending.changes));
+    if (accepted) {
+      settleWrite(running.call, *activation, std::move(ending.changes));
+      call.function->metrics->kept.change(activation->key, grownBy(*activation, bytes));
+      return;
+    }
+    log::warn("what a call wrote breaks the rules of state",
+              {{"function", id_},
+               {"session", activation->key},
+               {"request_id", call.request_id},
+               {"error", accepted.error().message()}});
     // It wrote what it may not: its own error, whatever that would be for others.
     outcome.error = Error(Code::FunctionError, accepted.error().message());
     outcome.failure = FunctionFailure{"StateError", accepted.error().message(), ""};
@@ -229,6 +286,7 @@ void FunctionHost::conclude(Pool::Running& running, Activation* activation) {
 
 void FunctionHost::runOperation(const CallPtr& call, Activation& activation) {
   if (state::isWrite(call->operation->kind)) call->outcome.seq = ++activation.last_number;
+  const std::uint64_t bytes = activation.space.bytes();
   Result<state::Answer> answer =
       activation.space.apply(*call->operation, call->function->rules, node_.store.now());
   if (!answer) {
@@ -241,6 +299,7 @@ void FunctionHost::runOperation(const CallPtr& call, Activation& activation) {
     settleRead(call, &activation);
   } else {
     settleWrite(call, activation, std::move(changes));
+    call->function->metrics->kept.change(activation.key, grownBy(activation, bytes));
   }
 }
 
@@ -343,7 +402,9 @@ Task<Result<ActivationPtr>> FunctionHost::load(std::string session_key, Function
     NIMBUS_CO_TRY(record, SessionRecord::fromJson(stored->value));
     activation->record_version = stored->version;
   }
-  if (!stored || record.isOver(now)) record.created_at = now;
+  const bool is_new = !stored || record.isOver(now);
+  activation->came_by = is_new ? Route::Created : Route::Miss;
+  if (is_new) record.created_at = now;
   record.timeout = function->session_timeout;
   record.last_access = now;
   activation->last_number = record.reserved;
@@ -360,6 +421,7 @@ Task<Result<ActivationPtr>> FunctionHost::load(std::string session_key, Function
   store::PendingCommit claim =
       node_.store.commit(activation->partition, std::move(batch), std::move(chained));
   NIMBUS_CO_CHECK(co_await claim.applied());
+  if (is_new) function->metrics->kept.change(session_key, {1, 0});
   co_return activation;
 }
 
@@ -483,8 +545,11 @@ Task<> FunctionHost::replyFromFunctionState(std::shared_ptr<runtime::Instance> i
                                             std::uint64_t request, std::int64_t id,
                                             state::Operation operation, CallPtr call) {
   const state::Operation::Kind kind = operation.kind;
+  const SteadyTime begun = node_.clock.now();
   const Result<state::Answer> answer = co_await state::applyInStore(
       node_.store, functionStatePartition(id_), std::move(operation), call->function->rules);
+  call->function->metrics->operation(kind, state::Scope::Function, codeOf(answer),
+                                     node_.clock.now() - begun);
   writeStateReply(instance->outgoing(), request, id, kind, answer);
   instance->flushSoon();
 }
@@ -498,10 +563,13 @@ Task<> FunctionHost::replyFromDefaultSession(std::shared_ptr<runtime::Instance> 
   act->request_id = fmt::format("{}/{}", call->request_id, id);
   act->session_key = "_default";
   act->operation = std::move(operation);
+  const SteadyTime begun = node_.clock.now();
   node_.submit(act);
   co_await act->settled.wait();
   Result<state::Answer> answer = std::move(act->outcome.answer);
   if (act->outcome.error) answer = *act->outcome.error;
+  call->function->metrics->operation(kind, state::Scope::Session, codeOf(answer),
+                                     node_.clock.now() - begun);
   writeStateReply(instance->outgoing(), request, id, kind, answer);
   instance->flushSoon();
 }

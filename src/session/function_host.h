@@ -70,6 +70,9 @@ class FunctionHost final : public Pool::Host {
 
  private:
   bool wasRemoved(const Call& call) const;
+  // How a call of the session came to that instance.
+  static Route routeOf(Activation& activation, const FunctionSpec& function,
+                       const Pool::MemberPtr& member);
   // Null if it is not in memory, or not to be relied on.
   ActivationPtr findUsable(const std::string& session_key);
   dispatch::Async<Result<ActivationPtr>> activate(const Call& call);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "runtime/launcher.h"
+#include "session/function_metrics.h"
 #include "state/rules.h"
 
 #include <cstdint>
@@ -18,6 +19,7 @@ enum class OnError : std::uint8_t { Rollback, Keep };
 struct FunctionSpec {
   std::string id;
   std::int64_t version = 1;
+  std::string runtime = "exec";  // for people
   std::string handler;
   std::string directory;  // where its files are
   std::map<std::string, std::string> env;
@@ -33,6 +35,8 @@ struct FunctionSpec {
   OnError on_error = OnError::Rollback;
   std::uint32_t max_waiting = 1000;  // per session; 0: no limit
   state::Rules rules;
+
+  std::shared_ptr<FunctionMetrics> metrics = std::make_shared<FunctionMetrics>();
 };
 
 using FunctionPtr = std::shared_ptr<const FunctionSpec>;

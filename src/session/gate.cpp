@@ -1,5 +1,7 @@
 #include "session/gate.h"
 
+#include "base/log.h"
+
 #include <utility>
 
 namespace nimbus::session {
@@ -14,6 +16,12 @@ Error Chain::lose(const Error& why) {
 void Gate::settle(Call& call, const Result<>& durable) {
   if (!durable) {
     const Error& why = durable.error();
+    log::warn("what a call did could not be made durable",
+              {{"function", call.function->id},
+               {"session", call.session_key.value_or("")},
+               {"request_id", call.request_id},
+               {"code", codeName(why.code())},
+               {"error", why.message()}});
     // A stale owner finds out by a version; callers know it by one name.
     const bool stale = why.code() == Code::VersionConflict;
     call.outcome.error =

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "session/operation_counts.h"
 
 #include <fmt/format.h>
 
@@ -75,11 +76,23 @@ bool readChanges(const JsonValue& head, const Frame& frame, state::Changes& chan
                       });
 }
 
+double millisOf(SteadyTime::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+// Of a log line; empty for a call without a session.
+std::string_view sessionOf(const Call& call) {
+  return call.session_key ? std::string_view(*call.session_key) : std::string_view();
+}
+
 // False: the instance did not keep to the protocol.
-bool readResult(const Frame& frame, Ending& ending) {
+bool readResult(const Frame& frame, Ending& ending, FunctionMetrics& metrics) {
   const Result<JsonValue> head = parseJson(frame.head);
   if (!head || !head->isObject() || frame.values.empty()) return false;
   if (!readChanges(*head, frame, ending.changes)) return false;
+  if (const auto operations = head->member("operations")) {
+    countOperations(*operations, metrics.operations);
+  }
   if (const auto error = head->member("error")) {
     ending.kind = Ending::Kind::Raised;
     ending.failure.type = std::string(error->string("type").value_or("Error"));
@@ -168,7 +181,7 @@ void Pool::release(const MemberPtr& member) {
   }
   if (member->taken == 0) {
     member->idle_since = parts_.clock.now();
-    if (member->retiring && !member->instance->hasEnded()) member->instance->kill("replaced");
+    if (member->retiring) kill(member, member->retired_for, "replaced");
   }
   serveWaiting();
 }
@@ -186,12 +199,22 @@ void Pool::serveWaiting() {
 
 // ---- Instances
 
+// `reason`: the one of a few words by which operators count; `why` is what is told.
+void Pool::kill(const MemberPtr& member, std::string_view reason, std::string why) {
+  if (member->instance->hasEnded()) return;
+  member->ended_by = reason;
+  member->instance->kill(std::move(why));
+}
+
 void Pool::start() {
   ++starting_;
   group_.add(startMember());
 }
 
 Task<> Pool::startMember() {
+  using Started = NodeMetrics::Started;
+  NodeMetrics& figures = *function_->metrics->node;
+  const SteadyTime begun = parts_.clock.now();
   Result<runtime::Ends> ends = co_await function_->launcher->launch();
   Result<> loaded = Error(Code::Unavailable, "the server is stopping");
   MemberPtr member;
@@ -201,23 +224,34 @@ Task<> Pool::startMember() {
     member = std::make_shared<Member>();
     member->pool = this;
     member->retiring = true;  // until it is loaded
+    member->ended_by = "not_loaded";
     member->instance = std::make_shared<Instance>(parts_.host.nextInstanceId(), executor_,
                                                   *std::move(ends), parts_.keeper, *this);
     members_.push_back(member);
     parts_.host.onInstances(1);
+    function_->metrics->instances.add();
     group_.add(member->instance->run());
     group_.add(member->instance->listenToOutput());
     loaded = co_await member->instance->load(load_head_, kLoadPatience);
   }
   --starting_;
+  const SteadyTime now = parts_.clock.now();
   if (loaded) {
     member->retiring = false;
-    member->idle_since = parts_.clock.now();
+    member->ended_by = "crashed";
+    member->idle_since = now;
+    figures.instanceStarted(function_->runtime, Started::Yes, now - begun);
+    log::info("instance started", {{"function", function_->id},
+                                   {"version", function_->version},
+                                   {"instance", member->instance->id()},
+                                   {"took_ms", millisOf(now - begun)}});
     serveWaiting();
     co_return;
   }
-  log::warn("an instance could not be started",
-            {{"function", function_->id}, {"error", loaded.error().message()}});
+  figures.instanceStarted(function_->runtime, Started::No, now - begun);
+  log::warn("an instance could not be started", {{"function", function_->id},
+                                                 {"version", function_->version},
+                                                 {"error", loaded.error().message()}});
   const bool hopeless = std::none_of(members_.begin(), members_.end(),
                                      [](const MemberPtr& one) { return one->isUsable(); });
   if (!hopeless || starting_ != 0) co_return;
@@ -234,9 +268,10 @@ const Pool::MemberPtr& Pool::memberOf(const Instance& instance) const {
   return kNone;
 }
 
-void Pool::retire(const MemberPtr& member, const std::string& why) {
+void Pool::retire(const MemberPtr& member, std::string_view reason, const std::string& why) {
   member->retiring = true;
-  if (member->taken == 0) member->instance->kill(why);
+  member->retired_for = reason;
+  if (member->taken == 0) kill(member, reason, why);
   for (auto& signal : std::exchange(member->waiting, {})) {
     waiting_.push_back({std::move(signal), parts_.clock.now()});
   }
@@ -247,14 +282,21 @@ void Pool::onEnd(Instance& instance, const std::string& why) {
   if (!member) return;
   std::erase(members_, member);
   parts_.host.onInstances(-1);
-  if (!member->running.empty()) {
-    log::warn("an instance ended with calls in it",
-              {{"function", function_->id}, {"instance", instance.id()}, {"why", why}});
-  }
+  function_->metrics->instances.add(-1);
+  function_->metrics->node->instanceEnded(member->ended_by);
+  log::info("instance ended", {{"function", function_->id},
+                               {"instance", instance.id()},
+                               {"reason", member->ended_by},
+                               {"why", why}});
   for (Running* const running : std::exchange(member->running, {})) {
     if (running->over) {  // its caller has been told
       running->over->set(true);
     } else if (running->begun) {
+      log::warn("an instance ended with a call in it", {{"function", function_->id},
+                                                        {"session", sessionOf(*running->call)},
+                                                        {"request_id", running->call->request_id},
+                                                        {"instance", instance.id()},
+                                                        {"why", why}});
       running->ending.kind = Ending::Kind::Crashed;
       running->ending.failure.message = "the instance that ran the call ended: " + why;
       running->ended.set(Running::Fate::Ended);
@@ -308,9 +350,9 @@ void Pool::onFrame(Instance& instance, const Frame& frame) {
     return;
   }
   Ending ignored;
-  if (!readResult(frame, running->over ? ignored : running->ending)) {
-    running->ending = {};
-    instance.kill("its Result does not keep to the protocol");
+  if (!readResult(frame, running->over ? ignored : running->ending, *function_->metrics)) {
+    if (!running->over) running->ending = {};
+    kill(member, "protocol", "its Result does not keep to the protocol");
     return;
   }
   member->running.erase(place);
@@ -335,6 +377,11 @@ void Pool::onOutput(Instance& instance, runtime::Stream stream, std::string_view
 
 // The caller is told; what runs may go on for a while.
 void Pool::timeOut(const MemberPtr& member, Running& running) {
+  log::info("a call ran out of time", {{"function", function_->id},
+                                       {"session", sessionOf(*running.call)},
+                                       {"request_id", running.call->request_id},
+                                       {"instance", member->instance->id()},
+                                       {"timeout_ms", running.call->timeout.count()}});
   running.over.emplace();
   running.ending.kind = Ending::Kind::TimedOut;
   running.ending.failure.message =
@@ -344,7 +391,7 @@ void Pool::timeOut(const MemberPtr& member, Running& running) {
   writer.segment(R"({"reason":"timeout"})");
   writer.finish();
   member->instance->flushSoon();
-  retire(member, "a call hung");
+  retire(member, "timeout", "a call hung");
 }
 
 SteadyTime Pool::tick(SteadyTime now) {
@@ -363,7 +410,7 @@ SteadyTime Pool::tick(SteadyTime now) {
     member->kill_at = std::min(member->kill_at, alone ? now : now + kGrace);
   }
   for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
-    if (member->kill_at <= now) member->instance->kill("a call hung");
+    if (member->kill_at <= now) kill(member, "timeout", "a call hung");
   }
   if (!waiting_.empty() && now - waiting_.front().since >= kPatience && starting_ == 0 &&
       members_.size() < function_->max_instances && !stopping_) {
@@ -375,7 +422,7 @@ SteadyTime Pool::tick(SteadyTime now) {
     for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
       const bool idle =
           member->isUsable() && member->taken == 0 && now - member->idle_since > kIdle;
-      if (idle && members_.size() > function_->min_instances) retire(member, "idle");
+      if (idle && members_.size() > function_->min_instances) retire(member, "idle", "idle");
     }
   }
   if (runs || !waiting_.empty()) return now + kTick;
@@ -391,8 +438,8 @@ void Pool::checkMemory() {
   const std::size_t limit = std::size_t{function_->memory_mb} * 1024 * 1024;
   for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
     if (member->running.empty() || member->instance->residentBytes() <= limit) continue;
-    member->instance->kill(
-        fmt::format("it used more than its {} MB of memory", function_->memory_mb));
+    kill(member, "memory",
+         fmt::format("it used more than its {} MB of memory", function_->memory_mb));
   }
 }
 
@@ -408,7 +455,7 @@ Task<> Pool::stop() {
     one.signal.set(Error(Code::Unavailable, "the server is stopping"));
   }
   for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
-    member->instance->kill("the server is stopping");
+    kill(member, "stopped", "the server is stopping");
   }
   co_await group_.join();
 }

@@ -46,6 +46,8 @@ class Pool final : public runtime::Instance::Listener {
     unsigned taken = 0;     // slots, with those of calls that were given ahead
     std::size_t bound = 0;  // sessions that stick to it
     bool retiring = false;  // is given nothing more
+    std::string_view retired_for = "replaced";
+    std::string_view ended_by = "crashed";  // unless we end it
     SteadyTime idle_since;
     SteadyTime kill_at = SteadyTime::max();
     std::vector<Running*> running;  // in the order in which they were given
@@ -141,10 +143,11 @@ class Pool final : public runtime::Instance::Listener {
   bool isOurs(const MemberPtr& bound) const {
     return bound && bound->pool == this && bound->isUsable();
   }
+  void kill(const MemberPtr& member, std::string_view reason, std::string why);
   void start();
   Task<> startMember();
   void serveWaiting();
-  void retire(const MemberPtr& member, const std::string& why);
+  void retire(const MemberPtr& member, std::string_view reason, const std::string& why);
   void timeOut(const MemberPtr& member, Running& running);
   // Starts the clocks of calls whose turn has come.
   void noteBegun(Member& member) const;
