@@ -2,13 +2,16 @@
 
 #include "base/json.h"
 #include "base/json_text.h"
-#include "base/time_text.h"
 #include "gateway/invocations.h"
 #include "gateway/list_text.h"
+#include "gateway/log_stream.h"
 #include "http/router.h"
 
+#include <boost/asio/this_coro.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace nimbus::gateway {
@@ -20,21 +23,17 @@ Result<FunctionId> idOf(const http::Request& request) {
   return FunctionId::parse(request.parameters["id"]);
 }
 
-std::string lineText(const session::LogLine& line) {
-  std::string text = R"({"time":)";
-  appendJsonString(text, timeText(line.time));
-  text += R"(,"stream":)";
-  appendJsonString(text, line.stream);
-  text += R"(,"line":)";
-  appendJsonString(text, line.line);
-  text += R"(,"request_id":)";
-  if (line.request_id.empty()) {
-    text += "null}";
-  } else {
-    appendJsonString(text, line.request_id);
-    text += '}';
+// The line after which a client that comes back goes on.
+Result<std::uint64_t> lastEventOf(const http::Request& request) {
+  const std::string_view text = request.header("Last-Event-ID");
+  if (text.empty()) return 0;
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, failed] = std::from_chars(text.data(), end, number);
+  if (failed != std::errc() || stopped != end) {
+    return Error(Code::InvalidArgument, "Last-Event-ID must be the number of a line");
   }
-  return text;
+  return number;
 }
 
 http::Route routeOf(http::Method method, std::string pattern, std::string operation_id,
@@ -123,6 +122,16 @@ Task<Result<http::Response>> Functions::logs(http::Request& request) {
   if (!catalog_.find(id)) co_return noFunction(id);
   const http::Query query = request.queryParameters();
   NIMBUS_CO_TRY(const std::size_t limit, query.limit(kListed));
+  NIMBUS_CO_TRY(const bool follows, query.flag("follow"));
+  if (follows) {
+    NIMBUS_CO_TRY(const std::uint64_t last, lastEventOf(request));
+    auto log = calls_.logOf(id);
+    const std::uint64_t newest = log->lastNumber();
+    // A number that none has had yet is from before a restart.
+    const bool resumes = last != 0 && last <= newest;
+    const std::uint64_t from = resumes ? last : newest - std::min<std::uint64_t>(newest, limit);
+    co_return followLog(std::move(log), from, co_await boost::asio::this_coro::executor);
+  }
   NIMBUS_CO_TRY(const std::string after, afterOf(query));
   const std::uint64_t before = after.empty() ? 0 : std::strtoull(after.c_str(), nullptr, 10);
   const std::vector<session::LogLine> lines = calls_.logOf(id)->newest(limit + 1, before);
@@ -195,7 +204,15 @@ void Functions::addRoutes(http::Router& router) {
   route = routeOf(Method::Get, one + "/logs", "functionLogs", "What a function printed",
                   "functions:read");
   route.handler = [this](Request& request) { return logs(request); };
-  route.query = {{"limit", "", R"({"type":"integer"})"}, {"cursor"}};
+  route.description =
+      "Followed, it is a stream of server-sent events: the newest `limit` lines, oldest first, "
+      "then "
+      "each as it comes, with its number as `id`. With `Last-Event-ID` it goes on behind that "
+      "line. "
+      "An event `missed` tells how many lines a reader was too slow for.";
+  route.query = {{"limit", "", R"({"type":"integer"})"},
+                 {"cursor"},
+                 {"follow", "Stay and send what comes.", R"({"type":"boolean"})"}};
   route.answers = {{200, "Newest first.", R"({"type":"object"})"}};
   route.errors = {Code::NotFound};
   router.add(std::move(route));

@@ -309,9 +309,17 @@ Task<Result<>> Calls::removeAll(std::string function_id) {
   co_return co_await on(shard.executor, retireOn(shard, function_id));
 }
 
+// A later function of that name has a log of its own.
 Task<Result<>> Calls::retireOn(Shard& shard, std::string function_id) {
   const auto host = shard.hosts.find(function_id);
   if (host != shard.hosts.end()) co_await host->second->retire();
+  std::shared_ptr<FunctionLog> log;
+  {
+    const std::lock_guard lock(logs_mutex_);
+    if (auto known = logs_.extract(function_id)) log = std::move(known.mapped());
+  }
+  if (log) log->close();
+  if (host != shard.hosts.end()) host->second->logTo(logOf(function_id));
   co_return Result<>();
 }
 

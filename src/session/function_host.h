@@ -65,6 +65,8 @@ class FunctionHost final : public Pool::Host {
 
   // The function is gone: ends its instances and forgets its sessions.
   Task<> retire();
+  // Where what its instances print goes from now on.
+  void logTo(std::shared_ptr<FunctionLog> log) { log_ = std::move(log); }
   // Ends every instance. Nothing may be run any more.
   Task<> stop();
 
@@ -114,7 +116,7 @@ class FunctionHost final : public Pool::Host {
   Node& node_;
   const std::string id_;
   const boost::asio::any_io_executor executor_;
-  const std::shared_ptr<FunctionLog> log_;
+  std::shared_ptr<FunctionLog> log_;
   std::unordered_map<std::string, ActivationPtr> activations_;
   std::unordered_map<std::string, SteadyTime> removed_;  // calls accepted before are cancelled
   std::vector<std::shared_ptr<Pool>> pools_;             // the newest last
