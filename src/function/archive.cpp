@@ -1,6 +1,7 @@
 #include "function/archive.h"
 
 #include "function/shown.h"
+#include "function/utf8_names.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <clocale>
 #include <cstddef>
 #include <memory>
 #include <set>
@@ -25,26 +25,6 @@ struct CloseArchive {
   void operator()(::archive* archive) const { ::archive_read_free(archive); }
 };
 using Archive = std::unique_ptr<::archive, CloseArchive>;
-
-// libarchive turns names into the character set of the locale, and loses those that it has no room
-// for. The server's locale is "C", so this thread has another while it reads.
-class Utf8Names {
- public:
-  Utf8Names() : locale_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
-    if (locale_ != nullptr) before_ = ::uselocale(locale_);
-  }
-  ~Utf8Names() {
-    if (locale_ == nullptr) return;
-    ::uselocale(before_);
-    ::freelocale(locale_);
-  }
-  Utf8Names(const Utf8Names&) = delete;
-  Utf8Names& operator=(const Utf8Names&) = delete;
-
- private:
-  ::locale_t locale_;
-  ::locale_t before_ = nullptr;
-};
 
 Error invalid(std::string what) {
   return {Code::InvalidArgument, std::move(what)};

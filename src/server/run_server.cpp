@@ -8,6 +8,7 @@
 #include "base/threads.h"
 #include "base/version.h"
 #include "deployment/deployments.h"
+#include "deployment/folder.h"
 #include "function/catalog.h"
 #include "gateway/admin_key.h"
 #include "gateway/authorization.h"
@@ -230,9 +231,6 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
   log::configure(config.log.level, config.log.format);
   NIMBUS_CHECK(checkRun(config, options));
   NIMBUS_TRY(const auto listen, parseListenAddress(config.server.listen));
-  if (options.functions) {
-    log::warn("--functions has no effect yet: this version runs no functions");
-  }
   // Before all that may hang while it ends, so that it ends after them.
   std::unique_ptr<ExitDeadline> deadline;
 
@@ -285,6 +283,9 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
                                                    router, {&authorization, &http_metrics}));
   NIMBUS_CHECK(runToEnd(main_context, upkeep.start()));
   NIMBUS_CHECK(runToEnd(main_context, deployments.start()));
+  if (options.functions) {
+    runToEnd(main_context, deployment::deployFolders(deployments, *options.functions));
+  }
   // Last of all that can fail: a start that does not succeed must not use up the one showing.
   if (options.authenticate) {
     if (auto added = addAdministrator(authorization, config.server.data, random, output.err);
