@@ -69,7 +69,7 @@ somewhere = pytest.mark.parametrize("terminal", [True, False], ids=["terminal", 
 @somewhere
 def test_what_was_built_is_started(checkout, terminal):
     assert checkout.run("--listen", "127.0.0.1:0", terminal=terminal) == 0
-    assert checkout.started == ["serve", "--listen", "127.0.0.1:0"]
+    assert checkout.started == ["serve", "--functions", "examples/functions", "--listen", "127.0.0.1:0"]
 
 
 @somewhere
