@@ -60,6 +60,12 @@ bool isRecordedTooLongAgo(const Activation& activation) {
   return record.timeout && record.last_access - activation.recorded_at > *record.timeout / 64;
 }
 
+// Behind the end of one call stands the next of its session; no instance is started for it any
+// more.
+Error isStopping() {
+  return {Code::Unavailable, "the server is stopping"};
+}
+
 // Counts a call as running for as long as its coroutine lives.
 class RunningCount {
  public:
@@ -152,6 +158,10 @@ Async<TaskOutcome> FunctionHost::run(CallPtr call) {
   const RunningCount counted(metrics);
   const SteadyTime its_turn = node_.clock.now();
   ActivationPtr activation;
+  if (stopping_) {
+    call->fail(isStopping());
+    co_return TaskOutcome::ok();
+  }
   if (call->session_key) {
     if (wasRemoved(*call)) {
       call->fail(Error(Code::Conflict, "the session was deleted while the call waited"));
@@ -169,6 +179,10 @@ Async<TaskOutcome> FunctionHost::run(CallPtr call) {
         co_return TaskOutcome::ok();
       }
       activation = *std::move(loaded);
+      if (stopping_) {
+        call->fail(isStopping());
+        co_return TaskOutcome::ok();
+      }
     }
     activation->last_use = its_turn;
     if (activation->record.isOver(node_.store.now())) beginAnew(*activation);

@@ -2,7 +2,10 @@
 
 #include "state/rules.h"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <set>
 #include <utility>
 
 namespace nimbus::state {
@@ -33,6 +36,10 @@ constexpr std::array<std::pair<std::string_view, Scope>, 3> kScopes = {{
     {"function", Scope::Function},
     {"invocation", Scope::Invocation},
 }};
+
+Error givenTwice(std::string_view key) {
+  return {Code::InvalidArgument, fmt::format("\"{}\" is given twice", key)};
+}
 
 template <typename Table, typename Value>
 std::string_view nameIn(const Table& table, Value value) {
@@ -93,6 +100,12 @@ Result<> checkForm(const Operation& operation) {
       for (const std::string& key : operation.keys) NIMBUS_CHECK(checkKey(key));
       if (operation.kind == Kind::SetMany && operation.values.size() != operation.keys.size()) {
         return Error(Code::InvalidArgument, "set_many needs one value for each key");
+      }
+      if (operation.kind == Kind::SetMany) {
+        std::set<std::string_view> seen;
+        for (const std::string& key : operation.keys) {
+          if (!seen.insert(key).second) return givenTwice(key);
+        }
       }
       return {};
     case Kind::Set:

@@ -185,11 +185,7 @@ Result<Answer> Space::write(const std::vector<std::string>& keys,
   NIMBUS_TRY(const auto expires_at, expiryOf(rules, operation.ttl, now));
   std::uint64_t count = entries_.size();
   std::uint64_t bytes = bytes_;
-  std::set<std::string_view> seen;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!seen.insert(keys[i]).second) {
-      return Error(Code::InvalidArgument, fmt::format("\"{}\" is given twice", keys[i]));
-    }
     NIMBUS_CHECK(checkValue(rules, keys[i], values[i]));
     const Entry* const entry = find(keys[i]);
     if (operation.kind == Kind::SetWithVersion && operation.version) {

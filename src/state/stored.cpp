@@ -146,8 +146,7 @@ Error inOurWords(const Operation& operation, Error error) {
       return Error(Code::QuotaExceeded, "no more keys or bytes are allowed")
           .with("limit", error.field("limit", 0));
     case Code::InvalidArgument:
-      return operation.kind == Kind::SetMany ? Error(Code::InvalidArgument, "a key is given twice")
-                                             : noInteger(operation.key);
+      return noInteger(operation.key);
     default:
       return error;
   }
