@@ -32,11 +32,11 @@ std::optional<Millis> unlessZero(Millis duration) {
 
 }  // namespace
 
-Deployments::Deployments(function::Catalog& catalog, session::Calls& calls,
-                         Interpreters& interpreters, fs::path directory)
-    : catalog_(catalog),
-      calls_(calls),
-      interpreters_(interpreters),
+Deployments::Deployments(Parts parts, fs::path directory)
+    : catalog_(parts.catalog),
+      calls_(parts.calls),
+      interpreters_(parts.interpreters),
+      native_(parts.native),
       directory_(std::move(directory)) {
   catalog_.subscribe([this](const FunctionId& id, const auto& now) { publish(id, now); });
 }
@@ -111,10 +111,18 @@ Task<Result<>> Deployments::fetchCode(std::shared_ptr<const function::Deployed> 
   const function::Definition& definition = deployed->definition;
   const fs::path directory = directoryOf(definition);
   std::error_code ignored;
-  if (fs::exists(directory, ignored)) co_return Result<>();
-  NIMBUS_CO_TRY(const function::Bundle code,
-                co_await catalog_.code(definition.id, definition.code_hash));
-  co_return code.writeTo(directory);
+  if (!fs::exists(directory, ignored)) {
+    NIMBUS_CO_TRY(const function::Bundle code,
+                  co_await catalog_.code(definition.id, definition.code_hash));
+    NIMBUS_CO_CHECK(code.writeTo(directory));
+  }
+  co_return co_await makeReady(definition);
+}
+
+Task<Result<>> Deployments::makeReady(function::Definition definition) {
+  if (definition.runtime != function::Runtime::Native) co_return Result<>();
+  fs::path directory = directoryOf(definition);
+  co_return co_await native_.provide(std::move(definition), std::move(directory));
 }
 
 Task<Result<>> Deployments::start() {
@@ -144,6 +152,7 @@ Task<Result<>> Deployments::check(const function::Definition& definition,
   function::Definition wanted = definition;
   wanted.code_hash = code.hash();
   NIMBUS_CO_CHECK(code.writeTo(directoryOf(wanted)));
+  NIMBUS_CO_CHECK(co_await makeReady(wanted));
   NIMBUS_CO_TRY(std::shared_ptr<session::FunctionSpec> spec, specOf(wanted));
   Result<> loaded = co_await calls_.tryOut(std::move(spec));
   if (loaded) co_return loaded;

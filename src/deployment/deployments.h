@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "base/task.h"
 #include "deployment/interpreters.h"
+#include "deployment/native_build.h"
 #include "function/catalog.h"
 #include "session/calls.h"
 
@@ -21,9 +22,16 @@ namespace nimbus::deployment {
 // Any thread may use any member.
 class Deployments final : public function::CodeCheck {
  public:
-  // `directory` is for code. Everything must outlive this.
-  Deployments(function::Catalog& catalog, session::Calls& calls, Interpreters& interpreters,
-              std::filesystem::path directory);
+  // What a function is made of and runs on. All must outlive this.
+  struct Parts {
+    function::Catalog& catalog;
+    session::Calls& calls;
+    Interpreters& interpreters;
+    NativeBuild& native;
+  };
+
+  // `directory` is for code.
+  Deployments(Parts parts, std::filesystem::path directory);
 
   // Makes what is deployed callable. Before the first call.
   Task<Result<>> start();
@@ -42,7 +50,9 @@ class Deployments final : public function::CodeCheck {
 
  private:
   std::filesystem::path directoryOf(const function::Definition& definition) const;
+  // Has its code on disk, and what must be made of it before it can be called.
   Task<Result<>> fetchCode(std::shared_ptr<const function::Deployed> deployed);
+  Task<Result<>> makeReady(function::Definition definition);
   Result<std::shared_ptr<session::FunctionSpec>> specOf(
       const function::Definition& definition) const;
   void publish(const FunctionId& id, const std::shared_ptr<const function::Deployed>& now);
@@ -50,6 +60,7 @@ class Deployments final : public function::CodeCheck {
   function::Catalog& catalog_;
   session::Calls& calls_;
   Interpreters& interpreters_;
+  NativeBuild& native_;
   const std::filesystem::path directory_;
   mutable std::shared_mutex mutex_;
   std::unordered_map<std::string, session::FunctionPtr> specs_;

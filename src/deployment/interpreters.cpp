@@ -1,5 +1,7 @@
 #include "deployment/interpreters.h"
 
+#include "deployment/native_build.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -27,15 +29,15 @@ std::vector<std::string> cleanEnvironment() {
   return environment;
 }
 
-runtime::Command commandOf(std::vector<std::string> arguments) {
+}  // namespace
+
+runtime::Command cleanCommand(std::vector<std::string> arguments) {
   runtime::Command command;
   command.arguments = std::move(arguments);
   command.environment = cleanEnvironment();
   command.directory = "/";
   return command;
 }
-
-}  // namespace
 
 Result<fs::path> findSdk() {
   std::error_code ignored;
@@ -68,11 +70,12 @@ Interpreters::Interpreters(runtime::Keeper& keeper, Paths paths)
     : keeper_(keeper), paths_(std::move(paths)) {
   if (!paths_.python.empty()) {
     python_ = std::make_shared<runtime::ZygoteLauncher>(
-        keeper, commandOf({paths_.python, (paths_.sdk / "python/zygote.py").string()}));
+        keeper, cleanCommand({paths_.python, (paths_.sdk / "python/zygote.py").string()}));
   }
   if (!paths_.node.empty()) {
     node_ = std::make_shared<runtime::WarmLauncher>(
-        keeper, commandOf({paths_.node, (paths_.sdk / "node/instance.js").string()}), kSpareNodes);
+        keeper, cleanCommand({paths_.node, (paths_.sdk / "node/instance.js").string()}),
+        kSpareNodes);
   }
 }
 
@@ -87,14 +90,18 @@ Result<std::shared_ptr<runtime::Launcher>> Interpreters::launcherOf(
                                                   function::runtimeName(definition.runtime),
                                                   is_python ? "python3" : "nodejs"));
   }
-  const fs::path program = directory / definition.handler;
+  fs::path program = directory / definition.handler;
+  if (definition.runtime == Runtime::Native) {
+    NIMBUS_TRY(const NativeCode code, nativeCodeOf(definition, directory));
+    program = code.program;
+  }
   if (::access(program.c_str(), X_OK) != 0) {
     return Error(Code::Unprocessable,
                  fmt::format("\"{}\" is no program: there is no such file, or it is not executable",
                              definition.handler))
         .with("file", definition.handler);
   }
-  runtime::Command command = commandOf({program.string()});
+  runtime::Command command = cleanCommand({program.string()});
   for (const auto& [name, value] : definition.env)
     command.environment.push_back(name + "=" + value);
   command.directory = directory.string();

@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace nimbus::deployment {
 
 struct Paths {
-  std::filesystem::path sdk;  // holds python/ and node/
+  std::filesystem::path sdk;  // holds python/, node/ and cpp/
   std::string python;         // the program; empty: there is none
   std::string node;
 };
@@ -23,6 +25,9 @@ Result<std::filesystem::path> findSdk();
 
 // The first of the names that is a program in PATH; empty if there is none.
 std::string findProgram(std::initializer_list<std::string_view> names);
+
+// A program, by its path, with what it needs to know of where it runs and nothing of the server's.
+runtime::Command cleanCommand(std::vector<std::string> arguments);
 
 // Any thread may use any member.
 class Interpreters {

@@ -15,12 +15,12 @@ bool isScript(Runtime runtime) {
 }
 
 std::string_view defaultHandler(Runtime runtime) {
-  return isScript(runtime) ? "main.handle" : "main";
+  return runtime == Runtime::Exec ? "main" : "main.handle";
 }
 
 // A runtime that waits without a thread per call can run many at once.
 std::uint32_t defaultConcurrency(Runtime runtime) {
-  return runtime == Runtime::Node || runtime == Runtime::Native ? 16 : 1;
+  return runtime == Runtime::Node ? 16 : 1;
 }
 
 void followRuntime(Definition& definition) {

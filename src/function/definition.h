@@ -69,7 +69,7 @@ struct Definition {
 
   FunctionId id;
   Runtime runtime = Runtime::Python;
-  std::string handler;  // "file.symbol"; of native and exec, the file
+  std::string handler;  // "file.symbol"; the file of exec, and of native if it is a program
   std::map<std::string, std::string, std::less<>> env;
   Millis timeout{30'000};
   std::uint32_t memory_mb = 256;  // 0 = no limit

@@ -115,8 +115,8 @@ TEST_F(DefinitionTest, DefaultsThatFollowTheRuntimeChangeWithIt) {
   EXPECT_EQ(definition.handler, "main.handle");
   EXPECT_EQ(definition.concurrency, 16U);
   definition = updated(definition, R"({"runtime":"native"})");
-  EXPECT_EQ(definition.handler, "main");
-  EXPECT_EQ(definition.concurrency, 16U);
+  EXPECT_EQ(definition.handler, "main.handle");
+  EXPECT_EQ(definition.concurrency, 1U);
   definition = updated(definition, R"({"runtime":"exec"})");
   EXPECT_EQ(definition.handler, "main");
   EXPECT_EQ(definition.concurrency, 1U);

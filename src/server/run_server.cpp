@@ -259,7 +259,8 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
       *keeper, {sdk, deployment::findProgram({"/usr/bin/python3", "python3"}),
                 deployment::findProgram({"node", "nodejs"})});
   function::Catalog catalog(*store, random, functionDefaults(config.state));
-  deployment::Deployments deployments(catalog, calls, interpreters,
+  deployment::NativeBuild native(*keeper, sdk / "cpp/include");
+  deployment::Deployments deployments({catalog, calls, interpreters, native},
                                       std::filesystem::absolute(config.server.data) / "code");
   const auto find = [&](std::string_view id) { return deployments.find(id); };
 

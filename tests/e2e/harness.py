@@ -154,7 +154,7 @@ class Server:
 
     def deploy(self, function, code, runtime="python", **settings):
         """Deploys one file; it must be accepted."""
-        name = {"python": "main.py", "node": "main.js"}[runtime]
+        name = {"python": "main.py", "node": "main.js", "native": "main.cpp"}[runtime]
         answer = self.api("PUT", f"/functions/{function}", {"runtime": runtime, "files": {name: code}, **settings})
         assert answer.status in (200, 201), answer.text
         return answer.json

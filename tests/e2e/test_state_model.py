@@ -1,4 +1,4 @@
-"""Random operations, by functions in Python and JavaScript and over HTTP, against one model."""
+"""Random operations, by functions in Python, JavaScript and C++ and over HTTP, against one model."""
 
 import json
 import os
@@ -45,6 +45,58 @@ exports.handle = async (event, state) => {
   return answers;
 };
 """,
+    "native": """
+#include <nimbus/function.h>
+using nimbus::Json;
+
+static Json carryOut(nimbus::State& state, const std::string& operation, const Json& given) {
+  if (operation == "clear") return state.clear(), Json();
+  if (operation == "keys") {
+    const auto keys = state.keys(given[0].asString());
+    return Json(Json::Array(keys.begin(), keys.end()));
+  }
+  if (operation == "get_many") {
+    std::vector<std::string_view> keys;
+    for (const Json& key : given[0].elements()) keys.push_back(key.asString());
+    return state.getMany(keys);
+  }
+  if (operation == "set_many") return state.setMany(given[0].members()), Json();
+  const std::string& key = given[0].asString();
+  if (operation == "get") return state.get(key);
+  if (operation == "get_with_version") {
+    const auto [value, version] = state.getWithVersion(key);
+    return Json::array({value, version});
+  }
+  if (operation == "set") return state.set(key, given[1]), true;
+  if (operation == "set_with_version") {
+    if (given[2].isNull()) return state.setWithVersion(key, given[1]);
+    return state.setWithVersion(key, given[1], given[2].asInt());
+  }
+  if (operation == "delete") return state.remove(key);
+  if (operation == "incr") return state.incr(key, given[1].asInt());
+  if (operation == "decr") return state.decr(key, given[1].asInt());
+  if (operation == "exists") return state.exists(key);
+  if (operation == "expire") return state.expire(key, given[1].asDouble()), Json();
+  if (operation == "persist") return state.persist(key), Json();
+  throw std::logic_error("there is no operation " + operation);
+}
+
+Json handle(const Json& event, nimbus::State& session) {
+  Json answers = Json::array();
+  for (const Json& one : event["operations"].elements()) {
+    const std::string& scope = one[0].asString();
+    nimbus::State state = scope == "session" ? session : scope == "function" ? session.function() : session.invocation();
+    try {
+      answers.append(Json::array({carryOut(state, one[1].asString(), one[2])}));
+    } catch (const nimbus::StateError& error) {
+      const auto version = error.currentVersion();
+      answers.append(Json::object({{"code", error.code()}, {"current_version", version ? Json(*version) : Json()}}));
+    }
+  }
+  if (event["fails"].asBool()) throw std::runtime_error(answers.text());
+  return answers;
+}
+""",
 }
 
 
@@ -69,7 +121,7 @@ def settings():
     return {"state_config": {"max_keys": MAX_KEYS, "max_state_size": MAX_VALUE}}
 
 
-@pytest.mark.parametrize("runtime", ["python", "node"])
+@pytest.mark.parametrize("runtime", ["python", "node", "native"])
 def test_functions_see_what_the_model_says(server, seed, runtime):
     rng = random.Random(seed)
     name = f"model-{runtime}"
