@@ -132,9 +132,10 @@ def fuzz(directory, seconds=10):
     """Every fuzz target: first its seeds, then whatever it thinks of. Each counts as a test."""
 
     def one(source):
-        module = source.parent.relative_to(ROOT / "src")
+        folder = source.parent.relative_to(ROOT)
         subject = source.stem.removesuffix("_fuzz")
-        program = ROOT / directory / "src" / module / f"{str(module).replace('/', '_')}_{subject}_fuzz"
+        names = [part for part in folder.parts if part != "src"]
+        program = ROOT / directory / folder / "_".join([*names, subject, "fuzz"])
         with tempfile.TemporaryDirectory() as found:
             command = [program, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=0", found,
                        source.parent / "fuzz_seeds" / subject]
@@ -148,7 +149,7 @@ def fuzz(directory, seconds=10):
 
     total = Count()
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for count in pool.map(one, sorted((ROOT / "src").rglob("*_fuzz.cpp"))):
+        for count in pool.map(one, sorted(path for top in ("src", "sdk") for path in (ROOT / top).rglob("*_fuzz.cpp"))):
             total += count
     return total
 
@@ -172,6 +173,7 @@ def end_to_end():
 
 def sdks():
     count = pytest("sdk/python/tests")
+    count += pytest("sdk/cpp/tests")
     with tempfile.TemporaryDirectory() as temporary:
         report = os.path.join(temporary, "report.tap")
         tests = sorted(str(path) for path in (ROOT / "sdk/node/test").glob("*.test.js"))
@@ -217,7 +219,7 @@ PARTS = {
     "unit": (unit, "unit and conformance tests, and some fuzzing, with AddressSanitizer and UBSan"),
     "threads": (threads, "the same with ThreadSanitizer"),
     "schedules": (schedules, "thousands of random schedules of the stores against the model, optimised"),
-    "sdks": (sdks, "the SDKs for Python and JavaScript, each in a real process"),
+    "sdks": (sdks, "the SDKs for Python, JavaScript and C++, each in a real process"),
     "e2e": (end_to_end, "the real binary, from outside"),
     "faults": (faults, "kills, power cuts, full disks"),
 }
