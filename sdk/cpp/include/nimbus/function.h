@@ -17,11 +17,11 @@
 #include <nimbus/function/instance.h>
 
 // The qualified name of a function, or anything that can be called.
-#define NIMBUS_FUNCTION(handler)                                                           \
-  int main() {                                                                             \
-    ::nimbus::native::runInstance([](::nimbus::Json& event, ::nimbus::State& state,        \
-                                     const ::nimbus::Context& context) -> ::nimbus::Json { \
-      return ::nimbus::native::callHandler(handler, event, state, context);                \
-    });                                                                                    \
-  }                                                                                        \
+#define NIMBUS_FUNCTION(handler)                                                    \
+  int main() {                                                                      \
+    ::nimbus::native::runInstance([](::nimbus::Json& event, ::nimbus::State& state, \
+                                     std::string_view context) -> ::nimbus::Json {  \
+      return ::nimbus::native::callHandler(handler, event, state, context);         \
+    });                                                                             \
+  }                                                                                 \
   static_assert(true, "so that a semicolon may follow")

@@ -22,11 +22,11 @@ class Call final : private Loader {
       if (name.raw == "now") {
         now_ = scanner.integer();
       } else if (name.raw == "context") {
-        context_ = scanner.rawValue();
+        context_ = scanner.trusted();
       } else if (name.raw == "state") {
-        state_ = scanner.rawValue();
+        state_ = scanner.trusted();
       } else {
-        scanner.skip(1);
+        static_cast<void>(scanner.trusted());
       }
     });
   }
@@ -82,9 +82,9 @@ class Call final : private Loader {
       } else if (name.raw == "complete") {
         beginning.is_complete = scanner.boolean();
       } else if (name.raw == "keys") {
-        rows = scanner.rawValue();
+        rows = scanner.trusted();
       } else {
-        scanner.skip(2);
+        static_cast<void>(scanner.trusted());
       }
     });
     Loader* const loader = this;

@@ -180,7 +180,7 @@ class Channel {
       if (name.raw == "id") {
         id = scanner.integer();
       } else {
-        scanner.skip(1);
+        static_cast<void>(scanner.trusted());
       }
     });
     for (Pending& pending : pending_) {

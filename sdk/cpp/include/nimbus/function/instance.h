@@ -141,9 +141,10 @@ template <typename>
 inline constexpr bool kIsHandler = false;
 
 template <typename Function>
-Json callHandler(Function& function, Json& event, State& state, const Context& context) {
+Json callHandler(Function& function, Json& event, State& state, std::string_view context) {
   if constexpr (std::is_invocable_v<Function&, Json&, State&, const Context&>) {
-    return answerWith(function, event, state, context);
+    const Context parsed{std::string(context)};
+    return answerWith(function, event, state, parsed);
   } else if constexpr (std::is_invocable_v<Function&, Json&, State&>) {
     return answerWith(function, event, state);
   } else if constexpr (std::is_invocable_v<Function&, Json&>) {

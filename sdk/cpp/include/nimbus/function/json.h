@@ -12,8 +12,8 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace nimbus {
@@ -136,11 +136,11 @@ class Json {
 
   template <typename T>
   bool is() const {
-    return std::holds_alternative<T>(read().value_);
+    return read().value_.kind() == kindOf<T>();
   }
   template <typename T>
   const T& get(const char* wanted) const {
-    const T* const held = std::get_if<T>(&read().value_);
+    const T* const held = read().value_.template as<T>();
     if (held == nullptr) throw JsonError(std::string("this is ") + kindName() + ", not " + wanted);
     return *held;
   }
@@ -160,9 +160,64 @@ class Json {
   void write(std::string& out, std::size_t depth) const;
   bool isSame(const Json& other) const;
 
-  std::variant<std::nullptr_t, bool, std::int64_t, double, Number, std::string, Array, Object,
-               std::shared_ptr<const Unread>>
-      value_;
+  using UnreadPtr = std::shared_ptr<const Unread>;
+
+  enum class Kind : std::uint8_t {
+    Null,
+    Bool,
+    Integer,
+    Double,
+    Number,
+    String,
+    Array,
+    Object,
+    Unread,
+  };
+  template <typename T>
+  static constexpr Kind kindOf();
+
+  // One value of one of these kinds. A std::variant takes a compiler longer than all the rest of
+  // this header.
+  class Value {
+   public:
+    Value() = default;
+    template <typename T>
+      requires(!std::same_as<T, Value>)
+    explicit Value(T value);
+    Value(const Value& other);
+    Value(Value&& other) noexcept
+        : kind_(std::exchange(other.kind_, Kind::Null)), scalar_(other.scalar_) {}
+    Value& operator=(Value other) noexcept {
+      std::swap(kind_, other.kind_);
+      std::swap(scalar_, other.scalar_);
+      return *this;
+    }
+    ~Value();
+
+    Kind kind() const { return kind_; }
+    // Null if it is of another kind.
+    template <typename T>
+    const T* as() const;
+    template <typename T>
+    T* as() {
+      return const_cast<T*>(std::as_const(*this).template as<T>());
+    }
+
+   private:
+    // Calls `use` with what is held, if that is not in here.
+    template <typename Use>
+    void withContent(Use use) const;
+
+    Kind kind_ = Kind::Null;
+    union Scalar {
+      std::int64_t integer = 0;
+      bool boolean;
+      double floating;
+      void* content;
+    } scalar_;
+  };
+
+  Value value_;
 };
 
 struct Member {
@@ -177,9 +232,9 @@ template <std::integral T>
   requires(!std::same_as<T, char> && sizeof(T) <= 8)
 Json::Json(T value) {
   if (std::in_range<std::int64_t>(value)) {
-    value_ = static_cast<std::int64_t>(value);
+    value_ = Value(static_cast<std::int64_t>(value));
   } else {
-    value_ = Number{std::to_string(value)};
+    value_ = Value(Number{std::to_string(value)});
   }
 }
 inline Json::Json(double value) : value_(value) {}
@@ -193,6 +248,75 @@ inline Json::Json(Json&&) noexcept = default;
 inline Json& Json::operator=(const Json&) = default;
 inline Json& Json::operator=(Json&&) noexcept = default;
 inline Json::~Json() = default;
+
+template <typename T>
+constexpr Json::Kind Json::kindOf() {
+  if constexpr (std::same_as<T, std::nullptr_t>) return Kind::Null;
+  if constexpr (std::same_as<T, bool>) return Kind::Bool;
+  if constexpr (std::same_as<T, std::int64_t>) return Kind::Integer;
+  if constexpr (std::same_as<T, double>) return Kind::Double;
+  if constexpr (std::same_as<T, Number>) return Kind::Number;
+  if constexpr (std::same_as<T, std::string>) return Kind::String;
+  if constexpr (std::same_as<T, Array>) return Kind::Array;
+  if constexpr (std::same_as<T, Object>) return Kind::Object;
+  return Kind::Unread;
+}
+
+template <typename T>
+  requires(!std::same_as<T, Json::Value>)
+Json::Value::Value(T value) : kind_(kindOf<T>()) {
+  if constexpr (std::same_as<T, bool>) {
+    scalar_.boolean = value;
+  } else if constexpr (std::same_as<T, std::int64_t>) {
+    scalar_.integer = value;
+  } else if constexpr (std::same_as<T, double>) {
+    scalar_.floating = value;
+  } else {
+    scalar_.content = new T(std::move(value));
+  }
+}
+
+template <typename Use>
+void Json::Value::withContent(Use use) const {
+  switch (kind_) {
+    case Kind::Number:
+      return use(static_cast<Number*>(scalar_.content));
+    case Kind::String:
+      return use(static_cast<std::string*>(scalar_.content));
+    case Kind::Array:
+      return use(static_cast<Array*>(scalar_.content));
+    case Kind::Object:
+      return use(static_cast<Object*>(scalar_.content));
+    case Kind::Unread:
+      return use(static_cast<UnreadPtr*>(scalar_.content));
+    default:
+      return;
+  }
+}
+
+inline Json::Value::Value(const Value& other) : kind_(other.kind_), scalar_(other.scalar_) {
+  other.withContent([this](auto* content) {
+    scalar_.content = new std::remove_pointer_t<decltype(content)>(*content);
+  });
+}
+
+inline Json::Value::~Value() {
+  withContent([](auto* content) { delete content; });
+}
+
+template <typename T>
+const T* Json::Value::as() const {
+  if (kind_ != kindOf<T>()) return nullptr;
+  if constexpr (std::same_as<T, bool>) {
+    return &scalar_.boolean;
+  } else if constexpr (std::same_as<T, std::int64_t>) {
+    return &scalar_.integer;
+  } else if constexpr (std::same_as<T, double>) {
+    return &scalar_.floating;
+  } else {
+    return static_cast<const T*>(scalar_.content);
+  }
+}
 
 struct Json::Unread {
   explicit Unread(std::string its_text) : text(std::move(its_text)) {}
@@ -216,7 +340,7 @@ inline Json Json::object(std::initializer_list<Member> members) {
 }
 
 inline const Json& Json::read() const {
-  const auto* const unread = std::get_if<std::shared_ptr<const Unread>>(&value_);
+  const auto* const unread = value_.as<UnreadPtr>();
   return unread == nullptr ? *this : (*unread)->value();
 }
 
@@ -234,7 +358,7 @@ inline Json Json::ofText(std::string text) {
 
 inline Json Json::ofTrustedText(std::string text) {
   Json value;
-  value.value_ = std::make_shared<const Unread>(std::move(text));
+  value.value_ = Value(UnreadPtr(std::make_shared<const Unread>(std::move(text))));
   return value;
 }
 
@@ -247,21 +371,21 @@ inline Json Json::read(native::Scanner& scanner, std::size_t depth) {
         std::string decoded = name.decoded();
         members.push_back({std::move(decoded), read(scanner, depth + 1)});
       });
-      value.value_ = std::move(members);
+      value.value_ = Value(std::move(members));
       break;
     }
     case '[': {
       Array elements;
       scanner.elements(depth, [&] { elements.push_back(read(scanner, depth + 1)); });
-      value.value_ = std::move(elements);
+      value.value_ = Value(std::move(elements));
       break;
     }
     case '"':
-      value.value_ = scanner.string().decoded();
+      value.value_ = Value(scanner.string().decoded());
       break;
     case 't':
     case 'f':
-      value.value_ = scanner.boolean();
+      value.value_ = Value(scanner.boolean());
       break;
     case 'n':
       scanner.word("null");
@@ -270,9 +394,9 @@ inline Json Json::read(native::Scanner& scanner, std::size_t depth) {
       const std::string_view spelling = scanner.number();
       std::int64_t integer = 0;
       if (native::readInteger(spelling, integer)) {
-        value.value_ = integer;
+        value.value_ = Value(integer);
       } else {
-        value.value_ = Number{std::string(spelling)};
+        value.value_ = Value(Number{std::string(spelling)});
       }
     }
   }
@@ -290,10 +414,10 @@ inline const char* Json::kindName() const {
 
 inline double Json::asDouble() const {
   const Json& value = read();
-  if (const auto* const integer = std::get_if<std::int64_t>(&value.value_)) {
+  if (const auto* const integer = value.value_.as<std::int64_t>()) {
     return static_cast<double>(*integer);
   }
-  if (const auto* const held = std::get_if<double>(&value.value_)) return *held;
+  if (const auto* const held = value.value_.as<double>()) return *held;
   const std::string& spelling = value.get<Number>("a number").spelling;
   double number = 0;
   const auto [stopped, failed] =
@@ -304,13 +428,13 @@ inline double Json::asDouble() const {
 
 inline std::size_t Json::size() const {
   const Json& value = read();
-  if (const auto* const elements = std::get_if<Array>(&value.value_)) return elements->size();
-  if (const auto* const members = std::get_if<Object>(&value.value_)) return members->size();
+  if (const auto* const elements = value.value_.as<Array>()) return elements->size();
+  if (const auto* const members = value.value_.as<Object>()) return members->size();
   return 0;
 }
 
 inline const Json* Json::find(std::string_view name) const {
-  const auto* const members = std::get_if<Object>(&read().value_);
+  const auto* const members = read().value_.as<Object>();
   if (members == nullptr) return nullptr;
   for (auto member = members->rbegin(); member != members->rend(); ++member) {
     if (member->name == name) return &member->value;
@@ -332,9 +456,9 @@ T& Json::change(const char* wanted) {
     Json copy = value;
     *this = std::move(copy);
   }
-  if (isNull()) value_ = T();
+  if (isNull()) value_ = Value(T());
   static_cast<void>(get<T>(wanted));
-  return *std::get_if<T>(&value_);
+  return *value_.template as<T>();
 }
 
 inline Json& Json::operator[](std::string_view name) {
@@ -356,25 +480,25 @@ inline void Json::append(Json element) {
 }
 
 inline void Json::write(std::string& out, std::size_t depth) const {
-  if (const auto* const unread = std::get_if<std::shared_ptr<const Unread>>(&value_)) {
+  if (const auto* const unread = value_.as<UnreadPtr>()) {
     const std::string& text = (*unread)->text;
     // Alone it is not too deep, inside of something else it may be.
     if (depth > 0) native::Scanner(text).skip(depth);
     out += text;
     return;
   }
-  if (const auto* const integer = std::get_if<std::int64_t>(&value_)) {
+  if (const auto* const integer = value_.as<std::int64_t>()) {
     std::array<char, 24> digits;
     out.append(digits.data(), std::to_chars(digits.begin(), digits.end(), *integer).ptr);
-  } else if (const auto* const string = std::get_if<std::string>(&value_)) {
+  } else if (const auto* const string = value_.as<std::string>()) {
     native::appendString(out, *string);
-  } else if (const auto* const number = std::get_if<Number>(&value_)) {
+  } else if (const auto* const number = value_.as<Number>()) {
     out += number->spelling;
-  } else if (const auto* const floating = std::get_if<double>(&value_)) {
+  } else if (const auto* const floating = value_.as<double>()) {
     if (!std::isfinite(*floating)) throw JsonError("NaN and infinity cannot be JSON");
     std::array<char, 32> digits;
     out.append(digits.data(), std::to_chars(digits.begin(), digits.end(), *floating).ptr);
-  } else if (const auto* const boolean = std::get_if<bool>(&value_)) {
+  } else if (const auto* const boolean = value_.as<bool>()) {
     out += *boolean ? "true" : "false";
   } else if (isNull()) {
     out += "null";
@@ -384,7 +508,7 @@ inline void Json::write(std::string& out, std::size_t depth) const {
                       " arrays or objects inside each other");
     }
     bool first = true;
-    if (const auto* const elements = std::get_if<Array>(&value_)) {
+    if (const auto* const elements = value_.as<Array>()) {
       out += '[';
       for (const Json& element : *elements) {
         if (!std::exchange(first, false)) out += ',';
@@ -393,7 +517,7 @@ inline void Json::write(std::string& out, std::size_t depth) const {
       out += ']';
     } else {
       out += '{';
-      for (const Member& member : *std::get_if<Object>(&value_)) {
+      for (const Member& member : *value_.as<Object>()) {
         if (!std::exchange(first, false)) out += ',';
         native::appendString(out, member.name);
         out += ':';
@@ -409,12 +533,12 @@ inline bool Json::isSame(const Json& other) const {
   const Json& right = other.read();
   if (left.isNumber() && right.isNumber()) {
     if (left.isInteger() && right.isInteger()) return left.asInt() == right.asInt();
-    const auto* const one = std::get_if<Number>(&left.value_);
-    const auto* const another = std::get_if<Number>(&right.value_);
+    const auto* const one = left.value_.as<Number>();
+    const auto* const another = right.value_.as<Number>();
     if (one != nullptr && another != nullptr && one->spelling == another->spelling) return true;
     return left.asDouble() == right.asDouble();
   }
-  if (left.value_.index() != right.value_.index() || left.size() != right.size()) return false;
+  if (left.value_.kind() != right.value_.kind() || left.size() != right.size()) return false;
   if (left.isArray()) {
     for (std::size_t i = 0; i < left.size(); ++i) {
       if (!left[i].isSame(right[i])) return false;

@@ -18,6 +18,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <list>
 #include <mutex>
 #include <span>
 #include <unordered_map>
@@ -513,7 +514,7 @@ class LocalSpace final : public Space {
     const Frame& kept = replies_.back();
     Scanner scanner(kept.head());
     scanner.members(0, [&](const Quoted& name) {
-      const std::string_view value = scanner.rawValue();
+      const std::string_view value = scanner.trusted();
       if (name.raw == "keys") takeIn(value, std::span(kept.segments).subspan(1));
     });
   }
@@ -527,7 +528,7 @@ class LocalSpace final : public Space {
   std::deque<Entry> entries_;
   std::unordered_map<std::string_view, Entry*> index_;
   std::vector<Entry*> changed_;
-  std::deque<Frame> replies_;                                        // entries refer to them
+  std::list<Frame> replies_;                                         // entries refer to them
   std::size_t count_ = 0;                                            // keys that are there
   std::uint64_t bytes_ = 0;                                          // of their values
   std::int64_t now_ = 0;                                             // of the operation

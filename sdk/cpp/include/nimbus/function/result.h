@@ -72,7 +72,10 @@ class ResultWriter {
   void returned(Call& call, const Json& value) {
     const Answer answer = answerOf(value);
     const std::string body = answer.body->text();
-    std::string head = "{\"status\":" + std::to_string(answer.status);
+    std::string head;
+    head.reserve(kUsualHead);
+    head += "{\"status\":";
+    head += std::to_string(answer.status);
     std::vector<std::string_view> values = {body};
     call.end(head, values);
     head += '}';
@@ -110,6 +113,8 @@ class ResultWriter {
     head += '}';
     appendFrame(out_, FrameType::Result, request, head, values);
   }
+
+  static constexpr std::size_t kUsualHead = 240;
 
   std::string& out_;
 };
