@@ -249,17 +249,18 @@ Result<> runServer(const Config& config, const RunOptions& options, Output outpu
   NIMBUS_TRY(const auto store, openStore(config, clock, metrics));
   StoreUpkeep upkeep(*store, main_context.get_executor(), {});
 
+  NIMBUS_TRY(const auto sdk, deployment::findSdk());
+  // Before the threads: what waits for a compiler when they are stopped goes with them.
+  deployment::NativeBuild native(*keeper, sdk / "cpp/include");
   Threads threads(static_cast<std::size_t>(config.server.threads));
   keeper->listen(threads.executor(0));
   session::Calls calls({instance_id, *store, *keeper, steady_clock, random}, threads);
   calls.addTo(metrics);
   const StopThreads stop_threads(threads);
-  NIMBUS_TRY(const auto sdk, deployment::findSdk());
   deployment::Interpreters interpreters(
       *keeper, {sdk, deployment::findProgram({"/usr/bin/python3", "python3"}),
                 deployment::findProgram({"node", "nodejs"})});
   function::Catalog catalog(*store, random, functionDefaults(config.state));
-  deployment::NativeBuild native(*keeper, sdk / "cpp/include");
   deployment::Deployments deployments({catalog, calls, interpreters, native},
                                       std::filesystem::absolute(config.server.data) / "code");
   const auto find = [&](std::string_view id) { return deployments.find(id); };

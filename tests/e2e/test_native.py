@@ -2,12 +2,15 @@
 
 import base64
 import io
+import json
+import pathlib
 import subprocess
 import tarfile
+import time
 
 import pytest
 
-from harness import REPOSITORY, Server
+from harness import PATIENCE, REPOSITORY, Server
 
 COUNTER = """#include <nimbus/function.h>
 
@@ -165,6 +168,31 @@ def test_a_compiler_that_dies_or_says_too_much_is_no_harm_to_the_server(tmp_path
             assert answer.status == 422
             assert words in answer.json["detail"]
             assert len(answer.body) < 200_000
+
+
+def test_a_server_that_is_told_to_stop_does_not_wait_for_the_compiler(tmp_path):
+    folder = tmp_path / "path"
+    folder.mkdir()
+    note = tmp_path / "compiling"
+    compiler = folder / "c++"
+    compiler.write_text(f"#!/bin/sh\necho $$ > {note}.new; /bin/mv {note}.new {note}; exec /bin/sleep 1000\n")
+    compiler.chmod(0o755)
+    with Server(tmp_path, "--set", "server.drain_ms=300", env={"PATH": str(folder)}) as server:
+        connection = server.connect()
+        body = json.dumps({"runtime": "native", "files": {"main.cpp": COUNTER}})
+        connection.request("PUT", "/api/v1/functions/slow", body, {"Authorization": f"Bearer {server.key}"})
+        deadline = time.monotonic() + PATIENCE
+        while not note.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        code, seconds = server.stop()
+        assert code == 0
+        assert seconds < 5
+        connection.close()
+        compiling = int(note.read_text())
+        while pathlib.Path(f"/proc/{compiling}").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_what_is_thrown_is_told_and_leaves_no_trace(trouble):
