@@ -152,8 +152,8 @@ struct Metrics::State {
 
   prometheus::Registry registry;
   std::mutex mutex;
-  std::set<std::string> names;    // guarded by mutex
-  std::vector<Reading> readings;  // guarded by mutex
+  std::set<std::string> names;                        // guarded by mutex
+  std::vector<Reading> readings;                      // guarded by mutex
   std::vector<std::function<void(Scrape&)>> writers;  // guarded by mutex
 };
 

@@ -133,5 +133,27 @@ TEST(MetricsDeathTest, DeclaringANameTwiceIsABug) {
   EXPECT_DEATH(static_cast<void>(metrics.gauge("calls_total", "Other.")), "declared once");
 }
 
+TEST(MetricsTest, ASourceWritesFamiliesWhenSomebodyLooks) {
+  Metrics metrics;
+  int looks = 0;
+  metrics.onScrape([&](Metrics::Scrape& scrape) {
+    ++looks;
+    scrape.family(Metrics::Kind::Counter, "looks_total", "How often.");
+    scrape.sample({{"who", "a\"b"}}, looks);
+    scrape.family(Metrics::Kind::Histogram, "took_seconds", "Time.");
+    scrape.sample({}, Metrics::Scrape::Distribution{{0.5, 1}, {2, 1, 3}, 7.5});
+    scrape.family(Metrics::Kind::Gauge, "empty", "Nothing yet.");
+  });
+  EXPECT_EQ(looks, 0);
+  metrics.expose();
+  EXPECT_THAT(metrics.expose(),
+              AllOf(HasSubstr("looks_total{who=\"a\\\"b\"} 2\n"),
+                    HasSubstr("took_seconds_count 6\ntook_seconds_sum 7.5\n"),
+                    HasSubstr("took_seconds_bucket{le=\"0.5\"} 2\n"),
+                    HasSubstr("took_seconds_bucket{le=\"1\"} 3\n"),
+                    HasSubstr("took_seconds_bucket{le=\"+Inf\"} 6\n"),
+                    HasSubstr("# HELP empty Nothing yet.\n# TYPE empty gauge\n")));
+}
+
 }  // namespace
 }  // namespace nimbus

@@ -6,6 +6,7 @@ import time
 from contextvars import ContextVar
 from typing import Any
 
+from nimbus import _counts
 from nimbus._channel import Channel
 from nimbus._errors import StateError
 from nimbus._json import loads
@@ -43,6 +44,7 @@ class Call:
     __slots__ = (
         "_arrived",
         "_channel",
+        "_failures",
         "_head",
         "_limits",
         "_members",
@@ -50,7 +52,6 @@ class Call:
         "_values",
         "ended",
         "half_lines",
-        "operations",
         "request",
         "spaces",
     )
@@ -70,7 +71,7 @@ class Call:
         self._arrived = arrived
         self.spaces: dict[str, Space | Remote] = {}  # by scope, those that have been used
         self._requests: Requests | None = None
-        self.operations: dict[str, int] = {}  # how often the call did what; see docs/protocol.md
+        self._failures: dict[str, int] | None = None  # operations that failed, as docs/protocol.md names them
 
     def context(self) -> Context:
         return Context(loads(self._head)["context"])
@@ -92,17 +93,29 @@ class Call:
         free the two.
         """
         self.ended = True
-        session = self.spaces.get("session")
+        spaces = self.spaces
         self.spaces = {}
-        members, values = session.close() if isinstance(session, Space) else ("", [])
-        if self.operations:
-            counts = ",".join([f'"{name}":{count}' for name, count in self.operations.items() if count > 0])
-            members += f',"operations":{{{counts}}}'
-        return members, values
+        session = spaces.get("session")
+        if not isinstance(session, Space):
+            return self._operations(spaces), []
+        members, values = session.close()
+        if len(spaces) > 1 or self._failures is not None:
+            return members + self._operations(spaces), values
+        return members + _counts.in_session(session.operations), values
 
-    def count(self, name: str, change: int = 1) -> None:
+    def count_failure(self, scope: str, operation: int, error: StateError) -> None:
         """Without a lock: threads of one call that race cost a count, not each other's time."""
-        self.operations[name] = self.operations.get(name, 0) + change
+        failures = self._failures = self._failures or {}
+        name = f"{_counts.name_of(scope, operation)}:{error.code}"
+        failures[name] = failures.get(name, 0) + 1
+
+    def _operations(self, spaces: dict[str, Space | Remote]) -> str:
+        """The member of the head, whatever the call did."""
+        counts: dict[str, int] = {}
+        for scope, space in spaces.items():
+            if isinstance(space, Space):  # the others are the server's to count
+                counts |= _counts.by_name(scope, space.operations)
+        return _counts.member(counts | (self._failures or {}))
 
     def _make(self, scope: str) -> Space | Remote:
         clock = self._members["now"] - self._arrived * 1000

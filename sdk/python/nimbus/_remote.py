@@ -44,9 +44,8 @@ class Requests:
 
 
 class Remote:
-    is_local = False
-
     def __init__(self, requests: Requests, scope: str) -> None:
+        self.operations = 0  # counted as in a Space, and of no interest: the server counts, too
         self._requests = requests
         self._scope = scope
 

@@ -56,8 +56,6 @@ class _Entry:
 class Space:
     """Each method is one atomic step, at one time, also for threads that the function starts."""
 
-    is_local = True  # the server does not see the operations
-
     def __init__(
         self,
         limits: Limits,
@@ -83,6 +81,7 @@ class Space:
         self._time = 0.0
         self._soonest: float = math.inf  # no key expires before
         self._closed = False
+        self.operations = 0  # how often which was called; the server does not see them
         self._take_in(rows, values)
 
     def get(self, key: str) -> tuple[bytes | None, int]:

@@ -7,6 +7,23 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nimbus import _call
+from nimbus._counts import (
+    CLEAR,
+    DECR,
+    DELETE,
+    EXISTS,
+    EXPIRE,
+    GET,
+    GET_MANY,
+    GET_WITH_VERSION,
+    INCR,
+    KEYS,
+    PERSIST,
+    SET,
+    SET_MANY,
+    SET_WITH_VERSION,
+    TTL,
+)
 from nimbus._errors import StateError, invalid
 from nimbus._json import dumps, loads
 from nimbus._remote import Remote
@@ -37,7 +54,7 @@ class State:
     operation that raises has changed nothing.
     """
 
-    __slots__ = ("_call", "_prefix", "_scope")
+    __slots__ = ("_call", "_scope")
 
     session = _Scope("session")
     function = _Scope("function")
@@ -47,48 +64,47 @@ class State:
         if scope not in ("session", "function", "invocation"):
             raise invalid(f"there is no scope {scope!r}: session, function and invocation are the ones")
         self._scope = scope
-        self._prefix = "" if scope == "session" else scope + "/"  # of what is counted; see docs/protocol.md
         self._call = call
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, `default` if the key is not there. A stored None is there."""
-        space = self._space("get")
+        space = self._space(GET)
         try:
             value, _ = space.get(_key(key))
             return default if value is None else _parse(key, value)
         except StateError as error:
-            self._count_failure("get", error)
+            self._count_failure(GET, error)
             raise
 
     def get_with_version(self, key: str) -> tuple[Any, int]:
         """The value and its version, (None, 0) if the key is not there."""
-        space = self._space("get_with_version")
+        space = self._space(GET_WITH_VERSION)
         try:
             value, version = space.get(_key(key))
             return (None, 0) if value is None else (_parse(key, value), version)
         except StateError as error:
-            self._count_failure("get_with_version", error)
+            self._count_failure(GET_WITH_VERSION, error)
             raise
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Any]:
         """The values of those of the keys that are there."""
-        space = self._space("get_many")
+        space = self._space(GET_MANY)
         try:
             if isinstance(keys, str):
                 raise invalid("get_many() takes several keys, not one string")
             values = space.get_many([_key(key) for key in keys])
             return {key: _parse(key, value) for key, value in values.items()}
         except StateError as error:
-            self._count_failure("get_many", error)
+            self._count_failure(GET_MANY, error)
             raise
 
     def set(self, key: str, value: Any, ttl: float = _DEFAULT) -> bool:
         """`ttl` in seconds: 0 is the function's default, -1 means that the value never expires."""
-        space = self._space("set")
+        space = self._space(SET)
         try:
             space.set(_key(key), _json(key, value), ttl if ttl is _DEFAULT else _ttl(ttl))
         except StateError as error:
-            self._count_failure("set", error)
+            self._count_failure(SET, error)
             raise
         return True
 
@@ -96,7 +112,7 @@ class State:
         """Sets the value if the key has this version, 0 meaning that it must not be there, and returns the new
         one. Raises VersionConflict otherwise. Without `version` it always sets.
         """
-        space = self._space("set_with_version")
+        space = self._space(SET_WITH_VERSION)
         try:
             text = _json(_key(key), value)
             if version is None:
@@ -105,103 +121,103 @@ class State:
                 raise invalid("a version is an integer, at least 0")
             return space.set_with_version(key, text, version, _ttl(ttl))
         except StateError as error:
-            self._count_failure("set_with_version", error)
+            self._count_failure(SET_WITH_VERSION, error)
             raise
 
     def set_many(self, values: Mapping[str, Any], ttl: float = _DEFAULT) -> bool:
         """Sets all of them or, if it raises, none."""
-        space = self._space("set_many")
+        space = self._space(SET_MANY)
         try:
             space.set_many({_key(key): _json(key, value) for key, value in values.items()}, _ttl(ttl))
         except StateError as error:
-            self._count_failure("set_many", error)
+            self._count_failure(SET_MANY, error)
             raise
         return True
 
     def delete(self, key: str) -> bool:
         """Whether there was anything to delete."""
-        space = self._space("delete")
+        space = self._space(DELETE)
         try:
             return space.delete(_key(key))
         except StateError as error:
-            self._count_failure("delete", error)
+            self._count_failure(DELETE, error)
             raise
 
     def clear(self) -> int:
         """Deletes all keys of the scope and says how many there were."""
-        space = self._space("clear")
+        space = self._space(CLEAR)
         try:
             return space.clear()
         except StateError as error:
-            self._count_failure("clear", error)
+            self._count_failure(CLEAR, error)
             raise
 
     def incr(self, key: str, delta: int = 1) -> int:
         """Adds to an integer of 64 bits and returns the sum. A key that is not there counts as 0."""
-        space = self._space("incr")
+        space = self._space(INCR)
         try:
             return space.incr(_key(key), _delta(delta))
         except StateError as error:
-            self._count_failure("incr", error)
+            self._count_failure(INCR, error)
             raise
 
     def decr(self, key: str, delta: int = 1) -> int:
-        space = self._space("decr")
+        space = self._space(DECR)
         try:
             return space.decr(_key(key), _delta(delta))
         except StateError as error:
-            self._count_failure("decr", error)
+            self._count_failure(DECR, error)
             raise
 
     def exists(self, key: str) -> bool:
-        space = self._space("exists")
+        space = self._space(EXISTS)
         try:
             return space.exists(_key(key))
         except StateError as error:
-            self._count_failure("exists", error)
+            self._count_failure(EXISTS, error)
             raise
 
     def keys(self, pattern: str = "*") -> list[str]:
         """The keys that match, sorted. `*`, `?` and `[a-z]` are as in a shell, `\\` makes them ordinary."""
-        space = self._space("keys")
+        space = self._space(KEYS)
         try:
             return sorted(space.keys(_text(pattern, "pattern")))
         except StateError as error:
-            self._count_failure("keys", error)
+            self._count_failure(KEYS, error)
             raise
 
     def expire(self, key: str, ttl: float) -> bool:
         """Lets the key expire `ttl` seconds from now. It must be there."""
-        space = self._space("expire")
+        space = self._space(EXPIRE)
         try:
             if _ttl(ttl) <= 0:
                 raise invalid("expire() takes a ttl above 0")
             space.expire(_key(key), ttl)
         except StateError as error:
-            self._count_failure("expire", error)
+            self._count_failure(EXPIRE, error)
             raise
         return True
 
     def ttl(self, key: str) -> float:
         """The seconds until the key expires, -1 if it does not. It must be there."""
-        space = self._space("ttl")
+        space = self._space(TTL)
         try:
             return space.ttl(_key(key))
         except StateError as error:
-            self._count_failure("ttl", error)
+            self._count_failure(TTL, error)
             raise
 
     def persist(self, key: str) -> bool:
         """The key, which must be there, will not expire."""
-        space = self._space("persist")
+        space = self._space(PERSIST)
         try:
             space.persist(_key(key))
         except StateError as error:
-            self._count_failure("persist", error)
+            self._count_failure(PERSIST, error)
             raise
         return True
 
-    def _space(self, operation: str) -> Space | Remote:
+    def _space(self, operation: int) -> Space | Remote:
         """Where the operation is to be carried out. It is counted as one that succeeds.
 
         Each operation has a `try` of its own, because a wrapper around all of them costs more than they do.
@@ -214,29 +230,25 @@ class State:
                 " the handler was given",
             )
         space = call.spaces.get(self._scope) or self._open(call, operation)
-        if space.is_local:
-            counts = call.operations
-            name = self._prefix + operation
-            counts[name] = counts.get(name, 0) + 1
+        space.operations += operation
         return space
 
-    def _open(self, call: _call.Call, operation: str) -> Space | Remote:
+    def _open(self, call: _call.Call, operation: int) -> Space | Remote:
         try:
             return call.open(self._scope)
         except StateError as error:
-            call.count(f"{self._prefix}{operation}:{error.code}")
+            call.count_failure(self._scope, operation, error)
             raise
 
-    def _count_failure(self, operation: str, error: StateError) -> None:
-        """The server counts what it has been asked, whatever it answered."""
+    def _count_failure(self, operation: int, error: StateError) -> None:
         call = self._call or _call.current()
-        if call is None or error.answered:
+        if call is None:
             return
-        name = self._prefix + operation
         space = call.spaces.get(self._scope)
-        if space is not None and space.is_local:
-            call.count(name, -1)
-        call.count(f"{name}:{error.code}")
+        if space is not None:
+            space.operations -= operation
+        if not error.answered:  # the server counts what it has been asked, whatever it answered
+            call.count_failure(self._scope, operation, error)
 
 
 def _key(key: str) -> str:

@@ -60,6 +60,15 @@ def test_what_is_asked_of_the_server_is_counted_there_but_for_what_is_never_aske
     assert instance.call(event).operations == {"function/incr:invalid_argument": 1}
 
 
+def test_in_a_call_without_a_session_the_server_counts(functions):
+    instance = functions.load(HANDLER)
+    instance.on_state = lambda head, values: ({"value": 1, "version": 1}, [])
+    assert instance.call("[state.incr('n'), state.invocation().set('a', 1)]", session=False).operations == {
+        "invocation/set": 1
+    }
+    assert instance.call("state.incr('n')", session=False).operations is None
+
+
 def test_one_that_had_to_load_is_counted_like_others(functions):
     instance = functions.load(HANDLER)
     instance.on_state = lambda head, values: ({"keys": [["a", 1, 0, 6]]}, [b'"text"'])
