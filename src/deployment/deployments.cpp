@@ -66,8 +66,12 @@ Result<std::shared_ptr<session::FunctionSpec>> Deployments::specOf(
   spec->on_error = definition.state.on_error == function::OnError::Keep
                        ? session::OnError::Keep
                        : session::OnError::Rollback;
-  spec->max_waiting = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(definition.queue.max_per_session, 1'000'000));
+  // Whoever is to wait for room in the line waits as well in the line itself: how many can is
+  // bounded by the connections that there may be.
+  const bool waits_for_room = definition.queue.on_full == function::OnFull::Block;
+  spec->max_waiting = waits_for_room ? 0
+                                     : static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                                           definition.queue.max_per_session, 1'000'000));
   spec->rules.enabled = definition.state.enabled;
   spec->rules.default_ttl = unlessZero(definition.state.default_ttl);
   spec->rules.max_value_bytes = definition.state.max_state_size;

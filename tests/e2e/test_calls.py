@@ -163,6 +163,20 @@ def test_a_busy_session_may_be_refused_and_a_line_has_an_end(server):
         assert [running.result().headers["Nimbus-Session-Seq"], waiting.result().headers["Nimbus-Session-Seq"]] == ["1", "2"]
 
 
+def test_a_caller_may_wait_for_room_in_the_line(server):
+    code = ("import time, os\ndef handle(event):\n"
+            "    while event and not os.path.exists(event): time.sleep(0.01)\n")
+    server.deploy("patient", code, queue={"max_per_session": 1, "on_full": "block"})
+    gate = server.data / "room"
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        calls = [pool.submit(server.invoke, "patient", str(gate), "s") for _ in range(6)]
+        wait_until(lambda: server.api("GET", "/functions/patient/sessions/s"), lambda a: a.status == 200 and a.json["queue_length"] == 5)
+        gate.touch()
+        answers = [call.result() for call in calls]
+    assert {answer.status for answer in answers} == {200}
+    assert sorted(int(answer.headers["Nimbus-Session-Seq"]) for answer in answers) == [1, 2, 3, 4, 5, 6]
+
+
 def wait_until(look, is_so, patience=20):
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
