@@ -42,8 +42,39 @@ def run(command, env=None):
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}).returncode
 
 
+class Ahead:
+    """Builds what the parts to come need, in their order, while earlier ones run: most tests wait more than they compute.
+    Beside tests it is nice to them."""
+
+    def __init__(self):
+        self._builds = {}  # what is, or will be, built by the thread
+
+    def start(self, wanted):
+        pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        for one in wanted:
+            if one not in self._builds:
+                self._builds[one] = pool.submit(build_now, *one, nice=True)
+        pool.shutdown(wait=False)
+
+    def find(self, wanted):
+        return self._builds.get(wanted)
+
+    def cancel(self):
+        for one in self._builds.values():
+            one.cancel()
+
+
+ahead = Ahead()
+
+
 def build(preset, *targets):
-    """Configures if need be, builds, and says how long it took. Failing ends the part that needs it."""
+    """Its directory, once it is built. Failing ends the part that needs it."""
+    begun = ahead.find((preset, *targets))
+    return begun.result() if begun else build_now(preset, *targets)
+
+
+def build_now(preset, *targets, nice=False):
+    """Configures if need be, builds, and says how long it took."""
     started = time.monotonic()
     directory = "build" if preset == "release" else f"build-{preset}"
     commands = []
@@ -51,11 +82,14 @@ def build(preset, *targets):
         commands.append(["cmake", "--preset", preset])
     commands.append(["cmake", "--build", directory, *(["--target", *targets] if targets else [])])
     for command in commands:
+        if nice:
+            command = ["nice", "-n", "5", *command]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
             print(done.stdout)
             raise BuildFailed(f"building {preset} failed")
-    print(f"   built {preset} in {time.monotonic() - started:.0f} s", flush=True)
+    what = " ".join([preset, *targets])
+    print(f"   built {what} in {time.monotonic() - started:.0f} s", flush=True)
     return directory
 
 
@@ -108,6 +142,10 @@ def programs(directory, env=None, prefix=()):
     if not found:
         total += Count(failed=1)
     return total
+
+
+# Each file of tests by a process of its own, so that servers that a file's tests share are started once.
+SIDE_BY_SIDE = ("-n", str(os.cpu_count()), "--dist", "loadfile")
 
 
 def pytest(folder, *arguments, env=None):
@@ -164,11 +202,14 @@ def unit():
 def threads():
     # Address space randomisation on new kernels leaves ThreadSanitizer no room.
     # Fewer random schedules: they are for logic, and "unit" has run them.
-    return programs(build("tsan"), env={"NIMBUS_SCHEDULES": "100"}, prefix=["setarch", "-R"])
+    return programs(build("tsan", "threads_tests"), env={"NIMBUS_SCHEDULES": "100"}, prefix=["setarch", "-R"])
+
+
+RELEASE = ("release", "nimbus", "crash_writer", "crash_reader")
 
 
 def end_to_end():
-    return pytest("tests/e2e", env={"NIMBUS_BIN": str(ROOT / build("release", "nimbus") / "nimbus")})
+    return pytest("tests/e2e", *SIDE_BY_SIDE, env={"NIMBUS_BIN": str(ROOT / build(*RELEASE) / "nimbus")})
 
 
 def sdks():
@@ -196,9 +237,9 @@ def from_tap(path, code):
 
 
 def faults(**env):
-    directory = build("release", "crash_writer", "crash_reader", "nimbus")
+    directory = build(*RELEASE)
     count = pytest("tests/history")
-    count += pytest("tests/faults", env={"NIMBUS_BUILD": directory, "NIMBUS_BIN": str(ROOT / directory / "nimbus"), **env})
+    count += pytest("tests/faults", *SIDE_BY_SIDE, env={"NIMBUS_BUILD": directory, "NIMBUS_BIN": str(ROOT / directory / "nimbus"), **env})
     return count
 
 
@@ -214,19 +255,30 @@ def long_faults():
     return faults(NIMBUS_LONG="1")
 
 
+# In an order in which there is always something to build while tests wait.
 PARTS = {
-    "checks": (checks, "format, includes, coroutine traps"),
-    "unit": (unit, "unit and conformance tests, and some fuzzing, with AddressSanitizer and UBSan"),
-    "threads": (threads, "the same with ThreadSanitizer"),
-    "schedules": (schedules, "thousands of random schedules of the stores against the model, optimised"),
     "sdks": (sdks, "the SDKs for Python, JavaScript and C++, each in a real process"),
     "e2e": (end_to_end, "the real binary, from outside"),
     "faults": (faults, "kills, power cuts, full disks"),
+    "checks": (checks, "format, includes, coroutine traps"),
+    "unit": (unit, "unit and conformance tests, and some fuzzing, with AddressSanitizer and UBSan"),
+    "schedules": (schedules, "thousands of random schedules of the stores against the model, optimised"),
+    "threads": (threads, "what has threads, with ThreadSanitizer"),
 }
 # Run by name only.
 LONG_PARTS = {
     "long": (long_faults, "the fault tests ten times over (about half an hour)"),
     "models": (models, "the protocols, checked exhaustively by Spin (3 GB of memory, some minutes)"),
+}
+# What each part asks build() for.
+BUILDS = {
+    "e2e": RELEASE,
+    "faults": RELEASE,
+    "long": RELEASE,
+    "checks": ("asan",),
+    "unit": ("asan",),
+    "schedules": ("release", "schedules_tests"),
+    "threads": ("tsan", "threads_tests"),
 }
 
 
@@ -256,8 +308,13 @@ def main(arguments=None):
     if unknown:
         parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(known)}")
     total = Count()
-    for name in arguments.parts or PARTS:
-        total += run_part(name, *known[name])
+    wanted = arguments.parts or list(PARTS)
+    ahead.start([BUILDS[name] for name in wanted if name in BUILDS])
+    try:
+        for name in wanted:
+            total += run_part(name, *known[name])
+    finally:
+        ahead.cancel()
     if total.skipped:
         print(f"{total.skipped} skipped")
     print(total)
