@@ -52,9 +52,8 @@ constexpr std::array<bool, 256> plainBytes() {
 // How much of it needs nothing done to it: almost always all.
 std::size_t plainLength(std::string_view text) {
   static constexpr std::array<bool, 256> kPlain = plainBytes();
-  const auto special =
-      std::find_if_not(text.begin(), text.end(),
-                       [](char c) { return kPlain[static_cast<unsigned char>(c)]; });
+  const auto special = std::find_if_not(
+      text.begin(), text.end(), [](char c) { return kPlain[static_cast<unsigned char>(c)]; });
   return static_cast<std::size_t>(special - text.begin());
 }
 

@@ -98,8 +98,8 @@ class UnsureStore final : public store::Store {
  private:
   store::PendingCommit begin(store::CommitOrder order) override {
     EXPECT_EQ(order.chained.listener, nullptr);
-    auto pending = inner_.commit(std::move(order.partition), std::move(order.fence),
-                                 std::move(order.batch));
+    auto pending =
+        inner_.commit(std::move(order.partition), std::move(order.fence), std::move(order.batch));
     if (!next_failure && !hold_next) return pending;
     auto applied = run(pending.done());
     EXPECT_TRUE(applied);

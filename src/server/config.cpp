@@ -26,7 +26,8 @@ void declareServer(Settings& settings, ServerConfig& config) {
   settings.add("server.data", config.data,
                "Data directory; made with mode 0700 if it is not there");
   settings.add("server.threads", config.threads, Range{0, 1024},
-               "Threads that serve requests; 0 is one for every two processors, which leaves the others to functions and the store");
+               "Threads that serve requests; 0 is one for every two processors, which leaves the "
+               "others to functions and the store");
   settings.add("server.max_body_bytes", config.max_body_bytes, ByteRange{0, kGiB},
                "Largest request body; a larger one is answered 413");
   settings.add("server.max_header_bytes", config.max_header_bytes, ByteRange{kKiB, kMiB},

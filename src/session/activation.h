@@ -27,8 +27,8 @@ struct Activation {
   SessionRecord record;               // last_access and instance are newer than what is stored
   store::Version record_version = 0;  // after the newest commit that was begun
   Timestamp recorded_at;              // last_access as it was written last
-  std::uint64_t last_number = 0;   // given to a call
-  std::uint64_t reserve_next = 16;  // how many numbers the next reservation takes
+  std::uint64_t last_number = 0;      // given to a call
+  std::uint64_t reserve_next = 16;    // how many numbers the next reservation takes
   state::Space space;
   const std::shared_ptr<Chain> commits = std::make_shared<Chain>();
   GatePtr newest;            // of the newest commit

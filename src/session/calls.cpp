@@ -208,8 +208,8 @@ Task<Result<>> Calls::tryOut(FunctionPtr function) {
 Task<Result<SessionView>> Calls::show(std::string function_id, std::string session_key) {
   NIMBUS_CO_TRY(SessionView view, co_await read(function_id, session_key));
   Shard& shard = *shards_[shardOf(function_id)];
-  NIMBUS_CO_TRY(view, co_await on(shard.executor,
-                                  refreshOn(shard, std::move(function_id), std::move(view))));
+  NIMBUS_CO_TRY(
+      view, co_await on(shard.executor, refreshOn(shard, std::move(function_id), std::move(view))));
   if (view.record.isOver(node_.store.now())) co_return noSession(session_key);
   co_return view;
 }

@@ -324,8 +324,8 @@ void FunctionHost::commit(Activation& activation, store::Batch batch) {
     reserveNumbers(activation);
     batch.operations.emplace_back(putRecord(activation, activation.record_version + 1));
   } else {
-    batch.conditions.emplace_back(store::require::RecordVersion{kSessionSpace, kSessionRecord,
-                                                                activation.record_version});
+    batch.conditions.emplace_back(
+        store::require::RecordVersion{kSessionSpace, kSessionRecord, activation.record_version});
   }
   send(activation, std::move(batch));
 }
@@ -425,8 +425,8 @@ Task<Result<ActivationPtr>> FunctionHost::load(std::string session_key, Function
   reserveNumbers(*activation);
 
   store::Batch batch;
-  const store::Version version = stored ? versionOfClaim(stored->version)
-                                        : versionOfFirstClaim(node_.random.next());
+  const store::Version version =
+      stored ? versionOfClaim(stored->version) : versionOfFirstClaim(node_.random.next());
   batch.operations.emplace_back(putRecord(*activation, version));
   if (!stored) batch.listings.push_back({sessionDirectory(function->id), session_key, ""});
   activation->newest = std::make_shared<Gate>(activation->commits);
@@ -457,8 +457,7 @@ Task<Result<>> FunctionHost::removeSession(std::string session_key) {
 // gap.
 void FunctionHost::writeDown(Activation& activation) {
   const SessionRecord& record = activation.record;
-  if (record.reserved == activation.last_number &&
-      record.last_access == activation.recorded_at) {
+  if (record.reserved == activation.last_number && record.last_access == activation.recorded_at) {
     return;
   }
   activation.record.reserved = activation.last_number;

@@ -10,8 +10,8 @@
 
 namespace nimbus::store {
 
-// Hears how a commit ended, on the thread that ended it: one of the backend's, or the caller's if it
-// ended before commit() returned. Must not block.
+// Hears how a commit ended, on the thread that ended it: one of the backend's, or the caller's if
+// it ended before commit() returned. Must not block.
 class CommitListener {
  public:
   virtual ~CommitListener() = default;
@@ -26,8 +26,7 @@ class CommitListener {
 //   apply(results), then finish(...)   it was; finish says whether it became durable
 class CommitState {
  public:
-  explicit CommitState(std::shared_ptr<CommitListener> listener)
-      : listener_(std::move(listener)) {}
+  explicit CommitState(std::shared_ptr<CommitListener> listener) : listener_(std::move(listener)) {}
 
   void refuse(const Error& error) {
     applied_.set(error);

@@ -244,10 +244,10 @@ struct BatchWriter::Write {
   Written operator()(const op::Add& o) const {
     NIMBUS_TRY(const std::int64_t sum, sumOf(o, record()));
     const auto expires_at = expiryOf(o.expiry, {record().live, record().expires_at});
-    NIMBUS_TRY(const RecordWritten written,
-               writer.records_.write(o.space, o.key, record(),
-                                     writer.records_.keep(std::to_string(sum)), expires_at,
-                                     std::nullopt));
+    NIMBUS_TRY(
+        const RecordWritten written,
+        writer.records_.write(o.space, o.key, record(), writer.records_.keep(std::to_string(sum)),
+                              expires_at, std::nullopt));
     return OperationResult(Added{sum, written.version, written.expires_at});
   }
   Written operator()(const op::Touch& o) const {

@@ -80,8 +80,7 @@ Error forCallers(const Error& error, Outcome outcome) {
   }
 }
 
-Result<Connection> Connection::open(const std::filesystem::path& path, Mode mode,
-                                    const char* vfs) {
+Result<Connection> Connection::open(const std::filesystem::path& path, Mode mode, const char* vfs) {
   configureLibrary();
   const int flags =
       (mode == Mode::ReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |

@@ -47,8 +47,8 @@ class RecordTable {
   // Keeps a text that flush() needs.
   std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
 
-  // What the table remembers of its rows may be wrong: another process has written, or a transaction
-  // was given up.
+  // What the table remembers of its rows may be wrong: another process has written, or a
+  // transaction was given up.
   void forgetAll();
 
   // The record before the batch.
@@ -71,7 +71,8 @@ class RecordTable {
   void plan(std::string_view space, const RecordBefore& before, const std::optional<After>& after);
   Result<> checkWithin(const require::SpaceWithin& limit);
 
-  // Writes. `before` as loaded. `version`: absent = the next. What is given must live until flush().
+  // Writes. `before` as loaded. `version`: absent = the next. What is given must live until
+  // flush().
   Result<RecordWritten> write(std::string_view space, std::string_view key,
                               const RecordBefore& before, std::string_view value,
                               const std::optional<Timestamp>& expires_at,

@@ -43,8 +43,8 @@ class CommitTask final : public WriterTask, public CommitState {
     // What was begun before has been applied before, in this transaction or an earlier one.
     const bool broken = after_ && after_->hasFailed();
     after_.reset();
-    auto applied = broken ? Result<Applied>(chainBroken())
-                          : writer.apply(partition_, fence_, batch_, now);
+    auto applied =
+        broken ? Result<Applied>(chainBroken()) : writer.apply(partition_, fence_, batch_, now);
     if (applied) {
       applied_ = true;
       CommitState::apply(*std::move(applied));

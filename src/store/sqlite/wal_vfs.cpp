@@ -28,8 +28,8 @@ struct WalFile {
 
   static WalFile& of(sqlite3_file* file) { return *reinterpret_cast<WalFile*>(file); }  // NOLINT
 
-  // What could not be written is dropped: SQLite gives the transaction up, and begins the next where
-  // this one began.
+  // What could not be written is dropped: SQLite gives the transaction up, and begins the next
+  // where this one began.
   int handOn() {
     int code = SQLITE_OK;
     for (std::size_t at = 0; at < collected.size() && code == SQLITE_OK; at += kPiece) {
@@ -153,7 +153,7 @@ int openFile(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int fl
   sqlite3_vfs* const system = systemOf(vfs);
   if ((flags & SQLITE_OPEN_WAL) == 0) return system->xOpen(system, name, file, flags, flags_given);
   auto* const wal = new (file) WalFile;
-  wal->system = reinterpret_cast<sqlite3_file*>(  // NOLINT
+  wal->system = reinterpret_cast<sqlite3_file*>(            // NOLINT
       reinterpret_cast<std::byte*>(file) + kSystemFileAt);  // NOLINT
   const int code = system->xOpen(system, name, wal->system, flags, flags_given);
   if (code != SQLITE_OK) {
