@@ -1,12 +1,15 @@
 """What a call costs an instance, and how soon a forked one is ready.
 
-    /usr/bin/python3 sdk/python/benchmark.py
+    /usr/bin/python3 sdk/python/benchmark.py            # everything
+    /usr/bin/python3 sdk/python/benchmark.py incr       # calls only, of the handlers that are named
 
-Plays the server over a socketpair. The function reads one key, adds 1, sets it and returns a small object.
-Beside it runs a loop that does nothing but take the frames apart, parse, add and answer, with the plain
-functions of json: what Python itself takes for such a call on this machine, at this time.
+Plays the server over a socketpair, as the server does it: one call at a time, or so many ahead that the
+instance always finds some. The processor time is that of the instance alone, user and system. The handlers
+find one key of state. Beside them runs a loop that does nothing but take the frames apart, parse, add and
+answer, with the plain functions of json: what Python itself takes for such a call on this machine, at this time.
 """
 
+import itertools
 import os
 import pathlib
 import socket
@@ -18,14 +21,22 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "tests"))
 import host  # noqa: E402
 
-COUNTER = """
-def handle(event, state):
-    n = state.get("n", 0) + 1
-    state.set("n", n)
-    return {"n": n}
-"""
-ASYNC_COUNTER = COUNTER.replace("def", "async def")
-EMPTY = "def handle(event): return None"
+HANDLERS = {
+    "incr": "def handle(event, state): return state.incr('n')",
+    "get and set": """
+        def handle(event, state):
+            n = state.get("n", 0) + 1
+            state.set("n", n)
+            return {"n": n}
+    """,
+    "imported state": """
+        from nimbus import state
+        def handle(event): return state.incr("n")
+    """,
+    "context": "def handle(event, state, context): return context.session_seq",
+    "nothing": "def handle(event): return None",
+    "async incr": "async def handle(event, state): return state.incr('n')",
+}
 
 BARE_LOOP = """
 import json, socket, struct
@@ -39,19 +50,21 @@ while data := channel.recv(16384):
         head, event = json.loads(data[start : start + a]), json.loads(data[start + a : start + a + b])
         n = json.loads(data[start + a + b : start + a + b + c]) + 1
         writes = [["n", head["state"]["keys"][0][1] + 1, head["now"]]]
-        segments = [json.dumps(value).encode() for value in ({"status": 200, "writes": writes}, {"n": n}, n)]
+        segments = [json.dumps(value).encode() for value in ({"status": 200, "writes": writes}, n, n)]
         sizes = list(map(len, segments))
         header = struct.pack("<IBBHQ3I", 24 + sum(sizes), 5, 0, 3, request, *sizes)
         channel.sendall(header + b"".join(segments))
         at += 4 + length
 """
 
-BATCH = 200
+AHEAD = 16
+BATCH = 320
 BATCHES = 100
 FORKS = 200
 
+CONTEXT = {**host.CONTEXT, "request_id": "req-01k5v3x9q8z7", "function_id": "counter", "session_key": "session-0042"}
 ROW = ["n", 12, host.NOW + host.HOUR, 4]
-HEAD = host.encode({"context": host.CONTEXT, "now": host.NOW, "state": {"floor": 0, "complete": True, "keys": [ROW]}})
+HEAD = host.encode({"context": CONTEXT, "now": host.NOW, "state": {"floor": 0, "complete": True, "keys": [ROW]}})
 
 
 def cpu_seconds(pid):
@@ -64,16 +77,31 @@ def cpu_seconds(pid):
 
 
 def measure_calls(pid, channel, ahead):
-    """Microseconds of CPU per call, when so many are under way at once: of each of many batches."""
-    calls = b"".join(host.pack(host.INVOKE, n, HEAD, b'{"add":1}', b"1234") for n in range(1, ahead + 1))
+    """Microseconds of CPU per call, when so many are under way: of each of many batches. What has been
+    answered is made up for when half of it has.
+    """
+    more = max(1, ahead // 2)
+    calls = [host.pack(host.INVOKE, n, HEAD, b'{"op":"inc"}', b"1234") for n in range(1, ahead + 1)]
+    halves = itertools.cycle([b"".join(calls[at : at + more]) for at in range(0, ahead, more)])
+    unread = bytearray()
+
+    def receive(count):
+        """Reads so many results, at least."""
+        while count > 0:
+            unread.extend(channel.recv(1 << 16))
+            while len(unread) >= 4 and len(unread) >= (end := 4 + int.from_bytes(unread[:4], "little")):
+                assert b'{"status":' in unread[:end]
+                del unread[:end]
+                count -= 1
+        return count
 
     def run(count):
-        for _ in range(count // ahead):
-            channel.sendall(calls)
-            received = b""
-            while received.count(b'{"status"') < ahead or not received.endswith(b"1235"):
-                received += channel.recv(65536)
+        surplus = 0
+        for _ in range(count // more):
+            surplus = receive(more + surplus)
+            channel.sendall(next(halves))
 
+    channel.sendall(b"".join(calls))
     run(2000)
     costs = []
     for _ in range(BATCHES):
@@ -99,7 +127,7 @@ def start_function(zygote, directory, code):
 
 def measure_starts(start, count, directory):
     """Milliseconds from the request to Ready."""
-    host.write_function(directory, EMPTY)
+    host.write_function(directory, HANDLERS["nothing"])
     times = []
     for _ in range(count):
         started = time.perf_counter()
@@ -129,18 +157,16 @@ def main():
             made.mkdir()
             return made
 
-        for ahead in (1, 8):
-            kinds = {
-                "bare loop": start_bare_loop,
-                "plain handler": lambda: start_function(zygote, folder(), COUNTER),
-                "async handler": lambda: start_function(zygote, folder(), ASYNC_COUNTER),
-            }
-            for name, start in kinds.items():
-                pid, channel = start()
-                report(f"CPU of a call, {ahead} under way: {name}", "us", measure_calls(pid, channel, ahead))
+        for ahead in (1, AHEAD):
+            for name in sys.argv[1:] or ["bare loop", *HANDLERS]:
+                bare = name == "bare loop"
+                pid, channel = start_bare_loop() if bare else start_function(zygote, folder(), HANDLERS[name])
+                report(f"CPU of a call, {ahead:2} under way: {name}", "us", measure_calls(pid, channel, ahead))
                 channel.close()
-        report("from the request to Ready: forked", "ms", measure_starts(zygote.start, FORKS, folder()))
-        report("from the request to Ready: started directly", "ms", measure_starts(host.start_directly, 20, folder()))
+        if not sys.argv[1:]:
+            report("from the request to Ready: forked", "ms", measure_starts(zygote.start, FORKS, folder()))
+            times = measure_starts(host.start_directly, 20, folder())
+            report("from the request to Ready: started directly", "ms", times)
     zygote.close()
 
 
