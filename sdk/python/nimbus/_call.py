@@ -6,9 +6,11 @@ import time
 from contextvars import ContextVar
 from typing import Any
 
-from nimbus import _counts
+from nimbus import _counts, _process
 from nimbus._channel import Channel
 from nimbus._errors import StateError
+from nimbus._frames import Frame
+from nimbus._heads import BEGIN, check, context_of, members_of
 from nimbus._json import loads
 from nimbus._remote import Remote, Requests
 from nimbus._space import Limits, Row, Space
@@ -37,44 +39,43 @@ class Context(dict[str, Any]):
         return max(0, self.deadline_ms - time.time_ns() // 1_000_000)
 
 
-_NOW = b'},"now":'
-
-
 class Call:
     __slots__ = (
-        "_arrived",
         "_channel",
         "_failures",
-        "_head",
+        "_frame",
         "_limits",
-        "_members",
         "_requests",
-        "_values",
         "ended",
         "half_lines",
         "request",
         "spaces",
     )
 
-    def __init__(
-        self, channel: Channel, limits: Limits, request: int, head: bytes, values: list[bytes], arrived: float
-    ) -> None:
-        """`arrived`: what time.monotonic() said when the Invoke was read. Raises ValueError if `head` is not one."""
-        self.request = request
-        self.ended = False
-        self.half_lines: dict[str, bytes] = {}  # by stream: what was printed without an end of line
+    def __init__(self, channel: Channel, limits: Limits, frame: Frame) -> None:
+        """Raises ValueError if it is easily seen that `frame` is no Invoke."""
+        _, self.request, data, start, sizes, _ = frame
+        if len(sizes) < 2:
+            raise ValueError("it has no event")
+        if not data.startswith(BEGIN, start):
+            check(data[start : start + sizes[0]])
         self._channel = channel
         self._limits = limits
-        self._head = head
-        self._members = _members_of(head)
-        self._values = values
-        self._arrived = arrived
-        self.spaces: dict[str, Space | Remote] = {}  # by scope, those that have been used
+        self._frame = frame
         self._requests: Requests | None = None
         self._failures: dict[str, int] | None = None  # operations that failed, as docs/protocol.md names them
+        self.spaces: dict[str, Space | Remote] = {}  # by scope, those that have been used
+        self.half_lines: dict[str, bytes] | None = None  # by stream: what was printed without an end of line
+        self.ended = False
+
+    def event(self) -> Any:
+        _, _, data, start, sizes, _ = self._frame
+        start += sizes[0]
+        return loads(data[start : start + sizes[1]])
 
     def context(self) -> Context:
-        return Context(loads(self._head)["context"])
+        _, _, data, start, sizes, _ = self._frame
+        return Context(context_of(data, start, start + sizes[0]))
 
     def open(self, scope: str) -> Space | Remote:
         """The state of a scope that is not among `spaces` yet. Where several threads want it, they get the same."""
@@ -118,39 +119,41 @@ class Call:
         return _counts.member(counts | (self._failures or {}))
 
     def _make(self, scope: str) -> Space | Remote:
-        clock = self._members["now"] - self._arrived * 1000
+        if scope == "function":
+            return self._remote(scope)
+        _, _, data, start, sizes, arrived = self._frame
+        at = start + sizes[0]
+        try:
+            members = members_of(data, start, at)
+            clock = members["now"] - arrived * 1000
+            state = members.get("state")
+            if state is not None:
+                rows, floor, complete = state["keys"], state["floor"], state["complete"]
+        except (ValueError, KeyError, TypeError) as error:
+            _process.fail(f"what came is no Invoke: {error!r}")
         if scope == "invocation":
             return Space(self._limits, clock)
-        state = self._members.get("state") if scope == "session" else None
         if state is None:
-            return Remote(self._state_requests(), scope)
-        return Space(self._limits, clock, state["keys"], self._values, state["floor"], self._load, state["complete"])
+            return self._remote(scope)
+        at += sizes[1]
+        values = []
+        for size in sizes[2:]:
+            values.append(data[at : at + size])
+            at += size
+        return Space(self._limits, clock, rows, values, floor, self._load, complete)
 
     def _load(self, keys: list[str] | None) -> tuple[list[Row], list[bytes]]:
         members = {} if keys is None else {"keys": keys}
         head, values = self._state_requests().send({"scope": "session", "operation": "load", **members})
         return head["keys"], values
 
+    def _remote(self, scope: str) -> Remote:
+        return Remote(self._state_requests(), scope)
+
     def _state_requests(self) -> Requests:
         if self._requests is None:
             self._requests = Requests(self._channel, self.request)
         return self._requests
-
-
-def _members_of(head: bytes) -> dict[str, Any]:
-    """The head of an Invoke, without the context where that is quick to see: it is the longest part, and few
-    handlers look at it. No string in JSON holds these quotes, and what is left must be an object to its end.
-    """
-    context, now, rest = head.partition(_NOW)
-    if context.startswith(b'{"context":{') and now:
-        try:
-            return loads(b'{"now":' + rest)
-        except ValueError:
-            pass
-    members = loads(head)
-    if not isinstance(members, dict):
-        raise ValueError("the head of an Invoke is not an object")
-    return members
 
 
 _current: ContextVar[Call | None] = ContextVar("nimbus_call", default=None)

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from nimbus import _process
-from nimbus._frames import STATE, ProtocolError, Reader
+from nimbus._frames import STATE, Frame, ProtocolError, Reader, segments_from
 from nimbus._json import loads
 
 DESCRIPTOR = 3
@@ -19,11 +19,8 @@ DESCRIPTOR = 3
 # The head of a reply, and its values.
 Reply = tuple[dict[str, Any], list[bytes]]
 
-# A frame that is no reply: type, request, segments, and what time.monotonic() said when it was read.
-Arrival = tuple[int, int, list[bytes], float]
-
 # Python allocates what a recv() may bring before it knows what it brings. Calls are small; only where the
-# rest of a frame is to come is it worth asking for more.
+# rest of a large frame is to come is it worth asking for more.
 _SMALL, _LARGE = 16 << 10, 256 << 10
 
 
@@ -36,13 +33,14 @@ class Channel:
         os.set_inheritable(descriptor, False)
         self._socket = socket(AF_UNIX, SOCK_STREAM, 0, descriptor)
         self._receive = self._socket.recv
+        self._send_all = self._socket.sendall
         self._sending = threading.RLock()  # a finalizer may print while its thread is sending
         self._reader = Reader()
         self._reading = threading.Lock()
         self._arrived = threading.Condition()
         self._waiting = 0
         self._replies: dict[tuple[int, int], Reply | None] = {}
-        self.inbox: deque[Arrival] = deque()
+        self.inbox: deque[Frame] = deque()  # all that are no replies
         # Called when who waited for a reply has read what belongs into the inbox, on whatever thread that was.
         self.on_inbox: Callable[[], object] | None = None
         self.abandoned = False
@@ -57,11 +55,13 @@ class Channel:
     def send(self, frames: bytes) -> None:
         if self.abandoned:
             os._exit(0)
+        self._sending.acquire()
         try:
-            with self._sending:
-                self._socket.sendall(frames)
+            self._send_all(frames)
         except OSError:
             _process.leave(1)
+        finally:
+            self._sending.release()
 
     def wait(self) -> None:
         """Returns when there is something in the inbox."""
@@ -106,18 +106,18 @@ class Channel:
 
     def _read(self, flags: int) -> None:
         try:
-            data = self._receive(_LARGE if self._reader.rest else _SMALL, flags)
+            data = self._receive(_SMALL if self._reader.missing() <= _SMALL else _LARGE, flags)
             if not data:
                 _process.leave(0)
-            arrived = monotonic()
-            for kind, request, segments in self._reader.feed(data):
-                if kind != STATE:
-                    self.inbox.append((kind, request, segments, arrived))
+            for frame in self._reader.feed(data, monotonic()):
+                if frame[0] != STATE:
+                    self.inbox.append(frame)
                     continue
-                head = loads(segments[0])
-                slot = (request, head["id"])
+                text, *values = segments_from(frame, 0)
+                head = loads(text)
+                slot = (frame[1], head["id"])
                 if slot in self._replies:
-                    self._replies[slot] = (head, segments[1:])
+                    self._replies[slot] = (head, values)
         except BlockingIOError:
             pass
         except OSError:

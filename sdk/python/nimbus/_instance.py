@@ -53,9 +53,9 @@ def _abandon(channel: Channel) -> None:
 def _await_load(channel: Channel) -> dict[str, Any]:
     while True:
         channel.wait()
-        kind, _, segments, _ = channel.inbox.popleft()
-        if kind == _frames.LOAD:
-            return head_of(segments)
+        frame = channel.inbox.popleft()
+        if frame[0] == _frames.LOAD:
+            return head_of(frame)
 
 
 def _load(load: dict[str, Any]) -> _loading.Handler:

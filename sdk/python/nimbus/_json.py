@@ -11,7 +11,8 @@ from typing import Any
 
 quote = encoder.encode_basestring  # a string as JSON
 
-_scan = json.JSONDecoder().scan_once
+# The value that begins at an index of a string, and the index behind it. Raises StopIteration if none begins there.
+scan = json.JSONDecoder().scan_once
 
 # No markers: what refers to itself ends in a RecursionError. The C encoder would leave markers behind
 # when it fails, and take the next value for a circular one.
@@ -23,7 +24,7 @@ _chunks = encoder.c_make_encoder(
 def loads(text: bytes) -> Any:
     string = text.decode()
     try:
-        value, end = _scan(string, 0)
+        value, end = scan(string, 0)
         if end == len(string):
             return value
     except StopIteration:
@@ -33,4 +34,6 @@ def loads(text: bytes) -> Any:
 
 def dumps(value: object) -> bytes:
     """Raises TypeError, ValueError or RecursionError if `value` cannot be JSON in UTF-8."""
+    if type(value) is int:
+        return str(value).encode()
     return "".join(_chunks(value, 0)).encode()

@@ -42,7 +42,7 @@ class Stream(io.RawIOBase):
             return os.write(self._descriptor, data)
         with self._lock:
             call = _call.current()
-            half_lines = _half_lines if call is None else call.half_lines
+            half_lines = _half_lines_of(call)
             text = half_lines.pop(self._stream, b"") + data
             end = text.rfind(b"\n") + 1
             if len(text) - end > _MAX_HALF_LINE:
@@ -62,9 +62,17 @@ def capture(channel: Channel) -> None:
         setattr(sys, stream, text)
 
 
+def _half_lines_of(call: _call.Call | None) -> dict[str, bytes]:
+    if call is None:
+        return _half_lines
+    if call.half_lines is None:
+        call.half_lines = {}
+    return call.half_lines
+
+
 def last_lines(call: _call.Call | None) -> bytes:
     """Log frames of what the call, or no call, printed without an end of line."""
-    half_lines, request = (_half_lines, 0) if call is None else (call.half_lines, call.request)
+    half_lines, request = _half_lines_of(call), 0 if call is None else call.request
     frames = b""
     while half_lines:
         stream, text = half_lines.popitem()

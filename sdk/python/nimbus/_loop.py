@@ -47,15 +47,15 @@ class LoopRunner(Runner):
     def _go_on(self) -> None:
         self._take_in()
         while self._waiting and len(self._tasks) < self._concurrency:
-            call, event = self._begin(next(iter(self._waiting)))
+            call = self._begin(next(iter(self._waiting)))
             context = copy_context()
             context.run(_call.enter, call)
-            task = self._loop.create_task(self._answer(call, event), context=context)
+            task = self._loop.create_task(self._answer(call), context=context)
             self._tasks[call.request] = task
             task.add_done_callback(partial(self._done, call))
 
-    async def _answer(self, call: Call, event: bytes) -> Any:
-        answer = self._ask(call, event)
+    async def _answer(self, call: Call) -> Any:
+        answer = self._ask(call)
         return await answer if inspect.isawaitable(answer) else answer
 
     def _done(self, call: Call, task: asyncio.Task[Any]) -> None:

@@ -18,6 +18,8 @@ from nimbus._json import dumps
 class Requests:
     """The State frames of one call."""
 
+    __slots__ = ("_channel", "_numbers", "_request")
+
     def __init__(self, channel: Channel, request: int) -> None:
         self._channel = channel
         self._request = request
@@ -44,6 +46,8 @@ class Requests:
 
 
 class Remote:
+    __slots__ = ("_requests", "_scope", "operations")
+
     def __init__(self, requests: Requests, scope: str) -> None:
         self.operations = 0  # counted as in a Space, and of no interest: the server counts, too
         self._requests = requests

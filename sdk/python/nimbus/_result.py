@@ -24,7 +24,7 @@ def returned(call: Call, answer: Any) -> bytes:
     members, values = call.end()
     head = f'{{"status":{status}{members}}}'.encode()
     try:
-        return _frames.pack(_frames.RESULT, call.request, [head, body, *values])
+        return _frames.pack_result(call.request, head, body, values)
     except _frames.TooLarge:
         return _failure(call, describe(ValueError("the answer is too large")), members, values)
 
@@ -36,7 +36,7 @@ def failed(call: Call, description: Description) -> bytes:
 def _failure(call: Call, description: Description, members: str, values: list[bytes]) -> bytes:
     head = b'{"error":%b%b}' % (dumps(description), members.encode())
     try:
-        return _frames.pack(_frames.RESULT, call.request, [head, b"", *values])
+        return _frames.pack_result(call.request, head, b"", values)
     except _frames.TooLarge:
         return _failure(call, describe(ValueError("what the call wrote is too large")), "", [])
 

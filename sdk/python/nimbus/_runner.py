@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextvars import copy_context
+from time import monotonic
 from types import CoroutineType
 from typing import Any, NoReturn
 
@@ -11,16 +12,20 @@ from nimbus import _call, _logs, _process, _result
 from nimbus._call import Call
 from nimbus._channel import Channel
 from nimbus._failure import describe
-from nimbus._frames import CANCEL, INVOKE
+from nimbus._frames import CANCEL, INVOKE, Frame, segment
 from nimbus._json import loads
 from nimbus._loading import Handler
 from nimbus._space import Limits
 from nimbus._state import State
 
 
-def head_of(segments: list[bytes]) -> dict[str, Any]:
+# Calls that were sent ahead may be cancelled while they wait for one that takes longer than this, in seconds.
+LOOK_AGAIN = 0.001
+
+
+def head_of(frame: Frame) -> dict[str, Any]:
     try:
-        head = loads(segments[0])
+        head = loads(segment(frame, 0))
     except ValueError as error:
         _process.fail(f"the head of a frame is not JSON: {error}")
     if not isinstance(head, dict):
@@ -37,8 +42,8 @@ class Runner:
         self._arguments = handler.arguments
         self._limits = limits
         self._concurrency = concurrency
-        # Calls that have come and not begun, in the order they came: segments, and when they came.
-        self._waiting: dict[int, tuple[list[bytes], float]] = {}
+        # Calls that have come and not begun, in the order they came.
+        self._waiting: dict[int, Frame] = {}
 
     def serve(self) -> NoReturn:
         raise NotImplementedError
@@ -47,42 +52,39 @@ class Runner:
         """Sorts what is in the inbox. Frames of unknown types are for instances newer than this one."""
         inbox = self._channel.inbox
         while inbox:
-            kind, request, segments, arrived = inbox.popleft()
-            if kind == INVOKE:
-                self._waiting[request] = (segments, arrived)
-            elif kind == CANCEL:
-                self._cancel(request, head_of(segments).get("reason", "cancelled"))
+            frame = inbox.popleft()
+            if frame[0] == INVOKE:
+                self._waiting[frame[1]] = frame
+            elif frame[0] == CANCEL:
+                self._cancel(frame[1], head_of(frame).get("reason", "cancelled"))
 
     def _cancel(self, request: int, reason: str) -> None:
         """A call that has not begun need not begin. One that runs cannot be stopped from outside: the server
         ends the process if it takes too long.
         """
         if request in self._waiting:
-            call, _ = self._begin(request)
+            call = self._begin(request)
             self._end(call, _result.failed(call, _result.cancelled(reason)))
 
-    def _begin(self, request: int) -> tuple[Call, bytes]:
-        """A call, which no longer waits, and its event."""
-        segments, arrived = self._waiting.pop(request)
+    def _begin(self, request: int) -> Call:
+        """A call, which no longer waits."""
         try:
-            head, event, *values = segments
-            return Call(self._channel, self._limits, request, head, values, arrived), event
+            return Call(self._channel, self._limits, self._waiting.pop(request))
         except ValueError as error:
             _process.fail(f"what came is no Invoke: {error}")
 
-    def _ask(self, call: Call, event: bytes) -> Any:
+    def _ask(self, call: Call) -> Any:
         """What the handler returns."""
-        if self._arguments == 1:
-            return self._function(loads(event))
-        state = State("session", call)
         if self._arguments == 2:
-            return self._function(loads(event), state)
-        return self._function(loads(event), state, call.context())
+            return self._function(call.event(), State("session", call))
+        if self._arguments == 1:
+            return self._function(call.event())
+        return self._function(call.event(), State("session", call), call.context())
 
-    def _run(self, call: Call, event: bytes) -> None:
+    def _run(self, call: Call) -> None:
         _call.enter(call)
         try:
-            answer = self._ask(call, event)
+            answer = self._ask(call)
             if type(answer) is CoroutineType:  # of a plain function that calls an async one
                 answer = _complete(answer)
             result = _result.returned(call, answer)
@@ -107,14 +109,21 @@ class Runner:
 
 class MainThreadRunner(Runner):
     def serve(self) -> NoReturn:
+        channel, inbox, waiting = self._channel, self._channel.inbox, self._waiting
+        look_again = 0.0
         while True:
-            if not self._waiting:
-                self._channel.wait()
-            self._take_in()
-            for request in self._waiting:
+            if inbox:
+                self._take_in()
+            for request in waiting:
                 # What a handler sets in its context is not for the call after it.
-                copy_context().run(self._run, *self._begin(request))
+                copy_context().run(self._run, self._begin(request))
                 break
+            else:
+                channel.wait()
+                look_again = monotonic() + LOOK_AGAIN
+            if waiting and monotonic() > look_again:
+                channel.poll()
+                look_again = monotonic() + LOOK_AGAIN
 
 
 class ThreadsRunner(Runner):
@@ -126,11 +135,11 @@ class ThreadsRunner(Runner):
             self._channel.wait()
             self._take_in()
             for request in list(self._waiting):
-                pool.submit(copy_context().run, self._run_or_die, *self._begin(request))
+                pool.submit(copy_context().run, self._run_or_die, self._begin(request))
 
-    def _run_or_die(self, call: Call, event: bytes) -> None:
+    def _run_or_die(self, call: Call) -> None:
         try:
-            self._run(call, event)
+            self._run(call)
         except BaseException as error:  # a mistake of ours, which the pool would keep to itself
             _process.fail(f"a call did not come to its end: {error!r}")
 

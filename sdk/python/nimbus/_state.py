@@ -31,6 +31,7 @@ from nimbus._space import INT64, Space
 
 _MAX_KEY_BYTES = 256
 _DEFAULT = 0  # as a ttl
+_ONE = 1  # as a delta
 _MAX_TTL = 10**11  # seconds, 3000 years; milliseconds since 1970 stay integers in every language
 _CONTROLS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
 
@@ -152,16 +153,16 @@ class State:
             self._count_failure(CLEAR, error)
             raise
 
-    def incr(self, key: str, delta: int = 1) -> int:
+    def incr(self, key: str, delta: int = _ONE) -> int:
         """Adds to an integer of 64 bits and returns the sum. A key that is not there counts as 0."""
         space = self._space(INCR)
         try:
-            return space.incr(_key(key), _delta(delta))
+            return space.incr(_key(key), delta if delta is _ONE else _delta(delta))
         except StateError as error:
             self._count_failure(INCR, error)
             raise
 
-    def decr(self, key: str, delta: int = 1) -> int:
+    def decr(self, key: str, delta: int = _ONE) -> int:
         space = self._space(DECR)
         try:
             return space.decr(_key(key), _delta(delta))
@@ -251,8 +252,17 @@ class State:
             call.count_failure(self._scope, operation, error)
 
 
+# Functions use the same few keys again and again.
+_good_keys: set[str] = set()
+_MAX_GOOD_KEYS = 1000
+
+
 def _key(key: str) -> str:
+    if type(key) is str and key in _good_keys:
+        return key
     if type(key) is str and key.isascii() and key.isprintable() and 0 < len(key) <= _MAX_KEY_BYTES:
+        if len(_good_keys) < _MAX_GOOD_KEYS:
+            _good_keys.add(key)
         return key
     size = len(_text(key, "key").encode())
     if not 0 < size <= _MAX_KEY_BYTES:

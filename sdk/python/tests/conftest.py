@@ -50,6 +50,7 @@ class Functions:
     def directory(self, code, **files):
         directory = self._directory / f"function{len(self._instances)}"
         directory.mkdir()
+        self.last_directory = directory
         return host.write_function(directory, code, **files)
 
     def load(self, code, files=None, **options):

@@ -291,6 +291,35 @@ def test_cancel_stops_a_call_that_has_not_begun(functions, kind):
     assert instance.result(third).body == [1, 3]
 
 
+@pytest.mark.parametrize("kind", ["", "async "])
+def test_cancel_stops_a_call_that_waits_for_a_slow_one(functions, kind):
+    """Though the slow one asks the server for nothing, and all were read before the first began."""
+    instance = functions.load(
+        f"""
+        import os, time
+        seen = []
+
+        {kind}def handle(event):
+            seen.append(event)
+            if event == 1:
+                print("begun")
+                open("go on").read()
+                time.sleep(0.01)
+            return seen
+        """
+    )
+    pipe = functions.last_directory / "go on"
+    os.mkfifo(pipe)
+    head = host.encode({"context": host.CONTEXT, "now": NOW})
+    instance.socket.sendall(b"".join(host.pack(host.INVOKE, n, head, host.encode(n)) for n in (1, 2, 3)))
+    assert instance.receive().kind == host.LOG
+    instance.cancel(2)
+    pipe.write_text("")
+    assert instance.result(1).body == [1]
+    assert instance.result(2).error["type"] == "CancelledError"
+    assert instance.result(3).body == [1, 3]
+
+
 def test_cancel_of_a_call_that_runs_or_has_ended_harms_nobody(functions):
     instance = functions.load("def handle(event, state): return state.function().incr('a')")
     request = instance.invoke()
