@@ -273,3 +273,59 @@ def test_failing_calls_do_not_disturb_others(functions, kind):
         for n, request in zip(range(start, start + 4), requests):
             result = instance.result(request)
             assert (result.error["message"], result.body) == (str(n), None) if n % 2 else result.body == 1
+
+
+def test_a_handler_that_never_waits_is_a_task_like_others(functions):
+    instance = functions.load(
+        """
+        import asyncio, contextvars
+        seen = contextvars.ContextVar("seen", default=0)
+        tasks = set()
+
+        async def deeper():
+            seen.set(seen.get() + 1)
+            return asyncio.current_task()
+
+        async def handle(event):
+            task = asyncio.current_task()
+            tasks.add(task)
+            async with asyncio.timeout(20):
+                same = await deeper() is task
+            return same, len(tasks), seen.get(), len(asyncio.all_tasks())
+        """
+    )
+    requests = [instance.invoke() for _ in range(5)]
+    assert [instance.result(request).body for request in requests] == [[True, n, 1, 1] for n in range(1, 6)]
+
+
+def test_a_function_may_choose_its_loop(functions):
+    """Here one that does not keep what it runs next where asyncio's own loops do."""
+    instance = functions.load(
+        """
+        import asyncio
+
+        class Loop(asyncio.AbstractEventLoop):
+            def __init__(self): object.__setattr__(self, "inner", asyncio.SelectorEventLoop())
+
+        def passed_on(name):
+            def method(self, *arguments, **options):
+                return getattr(self.inner, name)(*arguments, **options)
+            return method
+
+        for name in dir(asyncio.AbstractEventLoop):
+            if not name.startswith("_"):
+                setattr(Loop, name, passed_on(name))
+
+        class Policy(asyncio.DefaultEventLoopPolicy):
+            def new_event_loop(self): return Loop()
+
+        asyncio.set_event_loop_policy(Policy())
+
+        async def handle(event, state):
+            for _ in range(event):
+                await asyncio.sleep(0)
+            return state.incr("a", event)
+        """
+    )
+    requests = [instance.invoke(n) for n in (0, 3, 1)]
+    assert [instance.result(request).body for request in requests] == [0, 3, 1]
