@@ -210,6 +210,16 @@ def test_a_hog_of_small_things_gets_a_memory_error_too(functions):
     assert instance.call(1000).body == 1000
 
 
+@pytest.mark.parametrize("kind", ["", "async "])
+def test_a_hog_of_one_large_thing_gets_a_memory_error_too(functions, kind):
+    code = f"{kind}def handle(event, state): state.set('a', 1); return len([None] * event)"
+    instance = functions.load(code, memory_mb=64)
+    for _ in range(3):
+        result = instance.call(1 << 30)
+        assert result.error["type"] == "MemoryError" and list(result.writes) == ["a"]
+        assert instance.call(1000).body == 1000
+
+
 def test_a_memory_of_0_is_no_limit(functions):
     assert functions.load(HOG, memory_mb=0).call(400).body == 1
 
