@@ -61,6 +61,7 @@ def receive():
         at += length
     return kind, request, json.loads(segments[0]), segments[1:]
 
+held = []
 send(1, 0, {"protocol": 1, "pid": os.getpid()})
 while True:
     kind, request, head, values = receive()
@@ -75,6 +76,10 @@ while True:
     if deed == "write": send(5, request, {"status": 200, **wrote}, before, after)
     if deed == "read": send(5, request, {"status": 200}, before)
     if deed == "raise": send(5, request, {"error": {"type": "E", "message": name}, **wrote}, b"", after)
+    if deed == "last": held.append(request)
+    else:
+        for one in held: send(5, one, {"status": 200}, b"0")
+        held.clear()
     if deed == "crash": os._exit(3)
     if deed == "hang": signal.pause()
     if deed == "cheat": send(5, request, {"status": 200, "writes": [["calls", version, 0]]}, b"1", b"2")
@@ -325,6 +330,42 @@ TEST_F(CallsTest, ASessionIsOverAfterItsTimeAndItsNumbersGoOn) {
   const Outcome outcome = answerTo(doing("read", "s"));
   EXPECT_EQ(outcome.seq, 2U);
   EXPECT_EQ(outcome.body, R"(["r1"])") << "its state has an expiry of its own";
+}
+
+// An instance that runs one call at a time should answer in order. One that does not is served all
+// the same.
+TEST_F(CallsTest, WhoeverIsAnsweredOutOfTurnIsAnswered) {
+  function_->max_instances = 1;
+  const auto answers = answersTo({doing("last", "a"), doing("read", "b")});
+  ASSERT_TRUE(answers[0].isOk() && answers[1].isOk());
+  EXPECT_EQ(answers[0].outcome->body, "0");
+  EXPECT_EQ(answers[1].outcome->body, "[]");
+}
+
+// Whatever had not begun when an instance died is given to another, and keeps its number.
+TEST_F(CallsTest, CallsThatWereGivenAheadSurviveTheirInstance) {
+  function_->max_instances = 1;
+  for (const char* key : {"a", "b", "c"}) ASSERT_FALSE(answerTo(doing("read", key)).error);
+  const auto answers = answersTo(
+      {doing("crash", "a"), doing("write", "b"), doing("write", "c"), doing("read", "b")});
+  EXPECT_EQ(answers[0].code(), Code::FunctionCrashed);
+  for (std::size_t i = 1; i < answers.size(); ++i) ASSERT_TRUE(answers[i].isOk()) << i;
+  EXPECT_EQ(answers[1].outcome->seq, 2U);
+  EXPECT_EQ(answers[3].outcome->seq, 3U);
+  EXPECT_NE(answers[1].outcome->instance, answers[0].outcome->instance);
+}
+
+// Deadlines run from a call's turn: one that waits behind a slow one has its whole time.
+TEST_F(CallsTest, ACallThatHangsTakesNoTimeOfThoseBehindIt) {
+  function_->max_instances = 1;
+  for (const char* key : {"a", "b"}) ASSERT_FALSE(answerTo(doing("read", key)).error);
+  CallPtr behind = doing("write", "b");
+  behind->timeout = Millis(40);
+  CallPtr hangs = doing("hang", "a");
+  hangs->timeout = Millis(200);
+  const auto answers = answersTo({hangs, behind});
+  EXPECT_EQ(answers[0].code(), Code::Timeout);
+  EXPECT_TRUE(answers[1].isOk());
 }
 
 TEST_F(CallsTest, SessionsAreListedInPages) {

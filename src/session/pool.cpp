@@ -357,6 +357,7 @@ void Pool::onFrame(Instance& instance, const Frame& frame) {
   }
   member->running.erase(place);
   noteBegun(*member);
+  if (!running->begun) running->begun = parts_.clock.now();  // out of turn, which harms only itself
   if (running->over) {
     running->over->set(true);
   } else {
