@@ -125,7 +125,7 @@ def programs(directory, env=None, prefix=()):
             command = [*prefix, program, "--gtest_brief=1", f"--gtest_output=xml:{report}"]
             try:
                 done = subprocess.run(command, cwd=temporary, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, text=True, errors="replace", timeout=600)
+                                      stderr=subprocess.STDOUT, text=True, errors="replace", timeout=900)
                 output, code = done.stdout, done.returncode
             except subprocess.TimeoutExpired as late:
                 output, code = f"{late.stdout}\n{program} did not end in time", 1

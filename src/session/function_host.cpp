@@ -393,6 +393,9 @@ Task<> FunctionHost::loadActivation(std::string session_key, FunctionPtr functio
     if (activation || activation.error().code() != Code::VersionConflict) break;
     activation = co_await load(session_key, function);
   }
+  if (!activation && activation.error().code() == Code::VersionConflict) {
+    activation = Error(Code::Fenced, "the session is being taken over again and again");
+  }
   loaded.set(std::move(activation));
 }
 
