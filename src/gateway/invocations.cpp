@@ -3,14 +3,12 @@
 #include "base/ids.h"
 #include "base/json.h"
 #include "base/json_text.h"
-#include "base/log.h"
 #include "http/problem.h"
 #include "http/router.h"
 
 #include <boost/asio/this_coro.hpp>
 #include <fmt/format.h>
 
-#include <iterator>
 #include <utility>
 
 namespace nimbus::gateway {

@@ -54,9 +54,11 @@ void reserveNumbers(Activation& activation) {
   activation.reserve_next = std::min(2 * activation.reserve_next, kMaxReserved);
 }
 
-// What is stored says when the session expires, if its owner dies. So much too early it may be.
-bool isRecordedTooLongAgo(const Activation& activation) {
+// Whether what is stored of the session would mislead whoever claims it after a crash: a number was
+// given that is not set aside, or it would expire too early by more than a little.
+bool mustBeRecorded(const Activation& activation) {
   const SessionRecord& record = activation.record;
+  if (activation.last_number > record.reserved) return true;
   return record.timeout && record.last_access - activation.recorded_at > *record.timeout / 64;
 }
 
@@ -320,7 +322,7 @@ void FunctionHost::runOperation(const CallPtr& call, Activation& activation) {
 // ---- Commits
 
 void FunctionHost::commit(Activation& activation, store::Batch batch) {
-  if (activation.last_number > activation.record.reserved || isRecordedTooLongAgo(activation)) {
+  if (mustBeRecorded(activation)) {
     reserveNumbers(activation);
     batch.operations.emplace_back(putRecord(activation, activation.record_version + 1));
   } else {
@@ -356,9 +358,7 @@ void FunctionHost::settleWrite(const CallPtr& call, Activation& activation,
 void FunctionHost::settleRead(const CallPtr& call, Activation* activation) {
   if (activation == nullptr) return call->settle();
   noteAccess(*activation);
-  if (activation->last_number > activation->record.reserved || isRecordedTooLongAgo(*activation)) {
-    commit(*activation, {});
-  }
+  if (mustBeRecorded(*activation)) commit(*activation, {});
   activation->newest->settle(call);
 }
 
