@@ -292,4 +292,21 @@ Result<std::vector<RawMember>> splitObject(std::string_view text) {
   return members;
 }
 
+Result<std::vector<std::string_view>> splitArray(std::string_view text) {
+  NIMBUS_CHECK(checkJson(text));
+  Walk walk(text);
+  walk.skipSpace();
+  if (walk.next() != '[') return Error(Code::InvalidArgument, "this must be a JSON array");
+  walk.skip();
+  walk.skipSpace();
+  std::vector<std::string_view> elements;
+  while (walk.next() != ']') {
+    elements.push_back(walk.value());
+    walk.skipSpace();
+    if (walk.next() == ',') walk.skip();
+    walk.skipSpace();
+  }
+  return elements;
+}
+
 }  // namespace nimbus

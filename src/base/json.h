@@ -74,4 +74,8 @@ struct RawMember {
 };
 Result<std::vector<RawMember>> splitObject(std::string_view text);
 
+// The elements of the array that `text` is, each as it stands in the text. Checks the whole.
+// InvalidJson if it is no JSON, InvalidArgument if it is no array.
+Result<std::vector<std::string_view>> splitArray(std::string_view text);
+
 }  // namespace nimbus

@@ -87,6 +87,14 @@ TEST(JsonTest, WhatIsNoObjectOrNamesAMemberTwiceIsRefused) {
   EXPECT_THAT(*splitObject("{}"), IsEmpty());
 }
 
+TEST(JsonTest, AnArrayIsSplitAsItStands) {
+  EXPECT_THAT(*splitArray(R"( [1 , {"a":[ ]},"x,]" ] )"),
+              ElementsAre("1", R"({"a":[ ]})", R"("x,]")"));
+  EXPECT_THAT(*splitArray("[]"), IsEmpty());
+  EXPECT_EQ(splitArray("{}").error().code(), Code::InvalidArgument);
+  EXPECT_EQ(splitArray("[1").error().code(), Code::InvalidJson);
+}
+
 TEST(JsonTest, ElementsAndMembersComeInOrder) {
   const auto root = parseJson(R"({"z":[1,2,3],"a":{}})");
   std::vector<std::string> names;

@@ -205,11 +205,6 @@ Settings::Setting& Settings::Setting::secret() {
   return *this;
 }
 
-Settings::Setting& Settings::Setting::reserved() {
-  entry_.is_reserved = true;
-  return *this;
-}
-
 Settings::Setting Settings::addSetting(std::string name, std::string doc, std::string type,
                                        std::function<Result<>(std::span<const std::string>)> assign,
                                        std::function<std::string()> render) {
@@ -493,23 +488,11 @@ std::string Settings::reference() const {
       out += fmt::format(
           "\n### {}\n\n| setting | default | values | meaning |\n|---|---|---|---|\n", section);
     }
-    out += fmt::format("| `{}` | `{}` | {} | {}{}{} |\n", setting.name,
+    out += fmt::format("| `{}` | `{}` | {} | {}{} |\n", setting.name,
                        markdownCell(setting.default_value), markdownCell(setting.type),
-                       setting.is_reserved ? "*Not in effect yet.* " : "",
                        markdownCell(setting.doc), setting.is_secret ? " *Secret.*" : "");
   }
   return out;
-}
-
-Settings::Problems Settings::warnings() const {
-  Problems all = warnings_;
-  for (const Entry& setting : settings_) {
-    if (!setting.is_reserved || setting.origin.empty()) continue;
-    all.push_back({setting.origin, fmt::format("{} has no effect yet: the part of the server it "
-                                               "is for is not in this version",
-                                               setting.name)});
-  }
-  return all;
 }
 
 const std::string& Settings::origin(std::string_view name) const {

@@ -67,9 +67,6 @@ class Settings {
    public:
     // Never shown: `config show` masks it.
     Setting& secret();
-    // Its name is promised but the part of the server it is for is not there yet. It is checked
-    // and shown like any other; whoever runs the server is told that it has no effect.
-    Setting& reserved();
 
    private:
     friend class Settings;
@@ -128,8 +125,8 @@ class Settings {
   // The table of every setting, in Markdown.
   std::string reference() const;
 
-  // Things that are allowed and yet deserve a word at start, such as a reserved setting in use.
-  Problems warnings() const;
+  // Things that are allowed and yet deserve a word at start.
+  const Problems& warnings() const { return warnings_; }
 
   // Where the value of a declared setting comes from; empty if it is the default.
   const std::string& origin(std::string_view name) const;
@@ -145,7 +142,6 @@ class Settings {
     std::string origin;  // empty: the default holds
     bool is_list = false;
     bool is_secret = false;
-    bool is_reserved = false;
   };
 
   Setting addSetting(std::string name, std::string doc, std::string type,

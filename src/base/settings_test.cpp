@@ -51,7 +51,7 @@ class SettingsTest : public ::testing::Test {
     settings.add("server.ttl", config.ttl, {Millis(0), Millis(10'000'000)}, "Time to live");
     settings.add("server.listen", config.listen, "Where to listen");
     settings.add("store.password", config.password, "The password").secret();
-    settings.add("store.url", config.url, "The address").reserved();
+    settings.add("store.url", config.url, "The address");
     settings.add("store.colour", config.colour, {{"red", Colour::Red}, {"green", Colour::Green}},
                  "Its colour");
     settings.add("store.sqlite.hosts", config.hosts, "The hosts");
@@ -298,18 +298,11 @@ TEST_F(SettingsTest, ASecretInAPrivateFileIsNot) {
   EXPECT_THAT(settings_.warnings(), IsEmpty());
 }
 
-TEST_F(SettingsTest, AReservedSettingInUseIsWarnedOf) {
-  EXPECT_THAT(loadAssignment("store.url", "redis://h"), IsEmpty());
-  ASSERT_THAT(settings_.warnings(), SizeIs(1));
-  EXPECT_THAT(settings_.warnings()[0].text(), HasSubstr("store.url has no effect yet"));
-}
-
 TEST_F(SettingsTest, TheReferenceListsEverySettingWithItsDefault) {
   EXPECT_THAT(settings_.reference(),
               AllOf(HasSubstr("### server\n"), HasSubstr("### store.sqlite\n"),
                     HasSubstr("| `server.threads` | `2` | 0 to 64 | How many \\| threads |\n"),
-                    HasSubstr("| `store.password` | `\"\"` | text | The password *Secret.* |\n"),
-                    HasSubstr("| *Not in effect yet.* The address |\n")));
+                    HasSubstr("| `store.password` | `\"\"` | text | The password *Secret.* |\n")));
 }
 
 TEST_F(SettingsTest, NoNameCanForgeALineOfOutput) {
