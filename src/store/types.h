@@ -74,7 +74,10 @@ struct Entry {
 struct LogInfo {
   Seq last_seq = 0;            // of the newest entry ever appended, removed or not
   std::uint64_t entries = 0;   // that are there now
-  std::uint64_t revision = 0;  // grows with every change of the log
+  std::uint64_t revision = 0;  // grows with every change of the log: by one with each append
+
+  // The same as long as nothing but appends has changed the log: what had a seq then still has.
+  std::uint64_t edits() const { return revision - last_seq; }
 
   bool operator==(const LogInfo&) const = default;
 };

@@ -298,6 +298,24 @@ TEST_P(LogTest, LogUnchangedDoesNotMindWhatChangesNothing) {
   commit(require::LogUnchanged{"l", revision}, append("l", "b"));
 }
 
+TEST_P(LogTest, AppendsAreToldFromOtherChanges) {
+  commit(append("l", "a"), append("l", "b", {{"i", "t"}}));
+  commit(amend("l", "a"));
+  std::uint64_t edits = logInfo("l").edits();
+  commit(append("l", "c"), append("l", "d"));
+  commit(append("l", "c"));
+  EXPECT_EQ(logInfo("l").edits(), edits) << "appends, repeated or not, are no edits";
+  const auto edit = [&](Operation operation) {
+    commit(operation, append("l", "more" + std::to_string(edits)));
+    EXPECT_GT(logInfo("l").edits(), edits);
+    edits = logInfo("l").edits();
+  };
+  edit(amend("l", "c"));
+  edit(remove("l", "c"));
+  edit(removeTerm("l", "i", "t"));
+  edit(removeRange("l", 1, 2));
+}
+
 TEST_P(LogTest, TheRevisionOnlyGrows) {
   std::uint64_t revision = 0;
   for (int i = 0; i < 5; ++i) {

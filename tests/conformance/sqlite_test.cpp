@@ -25,6 +25,9 @@ class SqliteUnderTest final : public StoreUnderTest {
     options.path = directory_.path() / "nimbus.db";
     options.synchronous = sqlite::Synchronous::Off;
     options.writer.sweep_grain = Millis(1);
+    // So little that a few commits fill it, and no wait for other processes to be quiet: rows then
+    // come and go by every way there is.
+    options.writer.journal = {.max_bytes = 2048, .quiet_transactions = 0};
     auto opened = sqlite::SqliteStore::open(std::move(options), clock_);
     NIMBUS_ASSERT(opened, "a temporary directory can hold a database");
     return *std::move(opened);

@@ -2,6 +2,7 @@
 
 #include "store/rules.h"
 
+#include <algorithm>
 #include <string>
 
 namespace nimbus::store::sqlite {
@@ -15,6 +16,18 @@ Error at(std::string_view what, std::size_t index, Error error) {
 Result<std::int64_t> sumOf(const op::Add& add, const RecordBefore& before) {
   const auto text = before.live ? std::optional<std::string_view>(before.value) : std::nullopt;
   return addTo(text, add.delta);
+}
+
+// A batch that changes nothing but small records.
+RecordTable::Way wayOf(const Batch& batch) {
+  const auto is_small_put = [](const Operation& operation) {
+    const auto* const put = std::get_if<op::Put>(&operation);
+    return put != nullptr && put->value.size() <= RecordTable::kMaxDeferredValue;
+  };
+  const bool deferrable =
+      batch.listings.empty() &&
+      std::all_of(batch.operations.begin(), batch.operations.end(), is_small_put);
+  return deferrable ? RecordTable::Way::Deferrable : RecordTable::Way::Direct;
 }
 
 }  // namespace
@@ -296,8 +309,9 @@ struct BatchWriter::Write {
   Written operator()(const op::DropPartition&) const { return answer(writer.dropPartition()); }
 };
 
-BatchWriter::BatchWriter(Connection& connection, Millis sweep_grain)
-    : records_(connection, sweep_grain),
+BatchWriter::BatchWriter(Connection& connection, RecordTable::Options options,
+                         DeferredPartitions& deferred)
+    : records_(connection, options, deferred),
       logs_(connection),
       leases_(connection),
       queues_(connection),
@@ -311,7 +325,7 @@ Result<Applied> BatchWriter::apply(const Partition& partition, const std::option
                                    const Batch& batch, Timestamp now) {
   partition_ = partition.name();
   now_ = now;
-  records_.begin(partition_, now);
+  NIMBUS_CHECK(records_.begin(partition_, now, wayOf(batch)));
   logs_.begin(partition_);
   leases_.begin(partition_, now);
   queues_.begin(partition_);

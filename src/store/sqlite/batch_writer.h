@@ -24,15 +24,22 @@ namespace nimbus::store::sqlite {
 class BatchWriter {
  public:
   // `connection` must outlive the BatchWriter.
-  BatchWriter(Connection& connection, Millis sweep_grain);
+  BatchWriter(Connection& connection, RecordTable::Options options, DeferredPartitions& deferred);
 
   // A refusal leaves the transaction as it was. After an error of the database itself
   // (isDatabaseError) it must be rolled back.
   Result<Applied> apply(const Partition& partition, const std::optional<Fence>& fence,
                         const Batch& batch, Timestamp now);
 
-  // Writes what the batches have left to the end of the transaction. They must live until then.
-  Result<> flush() { return records_.flush(); }
+  Result<> beginTransaction() { return records_.beginTransaction(); }
+  // Writes what the batches have left to its end. They must live until then.
+  Result<> finishTransaction() { return records_.finishTransaction(); }
+  void committed() { records_.committed(); }
+
+  // What readers ask about must be in its table.
+  Result<> settle(std::string_view partition) { return records_.settle(partition); }
+  Result<> settleAll() { return records_.settleAll(); }
+  bool hasDeferred() const { return records_.hasDeferred(); }
 
   // Nothing that was read or written before may be relied on: another process has written, or the
   // transaction was given up.

@@ -3,6 +3,10 @@
 
 #include "base/assert.h"
 
+#include <endian.h>
+
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,9 +14,8 @@
 namespace nimbus::store::sqlite {
 
 inline void appendNumber(std::string& out, std::uint64_t number) {
-  for (int shift = 56; shift >= 0; shift -= 8) {
-    out += static_cast<char>((number >> static_cast<unsigned>(shift)) & 0xFFU);
-  }
+  const std::uint64_t big_endian = ::htobe64(number);
+  out.append(std::bit_cast<std::array<char, 8>>(big_endian).data(), 8);
 }
 
 inline void appendString(std::string& out, std::string_view text) {
@@ -27,10 +30,12 @@ class Bytes {
 
   bool empty() const { return rest_.empty(); }
 
+  char takeByte() { return take(1).front(); }
+
   std::uint64_t takeNumber() {
-    std::uint64_t number = 0;
-    for (const char c : take(8)) number = (number << 8U) | static_cast<unsigned char>(c);
-    return number;
+    std::array<char, 8> bytes{};
+    take(8).copy(bytes.data(), 8);
+    return ::be64toh(std::bit_cast<std::uint64_t>(bytes));
   }
   std::string_view takeString() { return take(takeNumber()); }
 

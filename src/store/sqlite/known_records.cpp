@@ -72,7 +72,8 @@ void KnownRecords::forgetSpace(std::string_view space) {
 void KnownRecords::forgetPartition(std::string_view partition) {
   for (Partitions* const generation : {&young_, &old_}) {
     if (const auto place = generation->find(partition); place != generation->end()) {
-      place->second = Known();  // it may be the current one
+      place->second.records.clear();  // it may be the current one
+      place->second.headers.clear();
     }
   }
 }

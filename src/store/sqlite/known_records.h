@@ -6,6 +6,7 @@
 // written, and when a transaction was given up. Bounded, and forgets what was not used for long.
 
 #include "base/clock.h"
+#include "store/sqlite/journal.h"
 #include "store/types.h"
 
 #include <cstddef>
@@ -58,6 +59,11 @@ class KnownRecords {
   KnownRecord* place(std::string_view space, std::string_view key);
   KnownHeader* placeHeader(std::string_view space);
 
+  // When batches of the partition last wrote to the tables directly, and when they last left rows
+  // unwritten that are to be deferred; for whoever numbers transactions and flushes.
+  std::uint64_t& directTransaction() { return current_->direct_transaction; }
+  std::uint64_t& deferredFlush() { return current_->deferred_flush; }
+
   void forget(std::string_view space, std::string_view key);
   void forgetSpace(std::string_view space);
   void forgetPartition(std::string_view partition);
@@ -72,14 +78,10 @@ class KnownRecords {
   struct Known {
     std::vector<KnownRecord> records;
     std::vector<KnownHeader> headers;
+    std::uint64_t direct_transaction = 0;
+    std::uint64_t deferred_flush = 0;
   };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>()(text);
-    }
-  };
-  using Partitions = std::unordered_map<std::string, Known, Hash, std::equal_to<>>;
+  using Partitions = std::unordered_map<std::string, Known, TransparentHash, std::equal_to<>>;
 
   // Two generations: what is used moves to the young one, and when that is full the old one goes.
   Partitions young_;

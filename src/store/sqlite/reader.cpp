@@ -1,5 +1,6 @@
 #include "store/sqlite/reader.h"
 
+#include "store/sqlite/journal.h"
 #include "store/sqlite/log_table.h"
 
 #include <algorithm>
@@ -150,7 +151,8 @@ struct Reader::Statements {
                        " ORDER BY key LIMIT ?3"),
         scan_directory_range(c,
                              "SELECT key, value FROM directory WHERE name=?1 AND key>=?2"
-                             " AND key<?4 ORDER BY key LIMIT ?3") {}
+                             " AND key<?4 ORDER BY key LIMIT ?3"),
+        journal_writer(c, "SELECT writer FROM journal ORDER BY page DESC LIMIT 1") {}
 
   Statement get_record;
   Statement scan_records;
@@ -168,6 +170,7 @@ struct Reader::Statements {
   Statement scan_queue;
   Statement scan_directory;
   Statement scan_directory_range;
+  Statement journal_writer;
 };
 
 #undef NIMBUS_RECORD_COLUMNS
@@ -306,6 +309,63 @@ Result<std::vector<Answer>> Reader::read(std::string_view partition,
   NIMBUS_CHECK(connection_.execute("BEGIN"));
   const EndOfSnapshot end(connection_);
   return answerAll(partition, queries, now);
+}
+
+Result<std::optional<std::vector<Answer>>> Reader::read(std::string_view partition,
+                                                        const std::vector<Query>& queries,
+                                                        Timestamp now, std::int64_t writer) {
+  NIMBUS_CHECK(connection_.execute("BEGIN"));
+  const EndOfSnapshot end(connection_);
+  {
+    auto rows = statements_->journal_writer.query();
+    NIMBUS_TRY(const bool found, rows.next());
+    if (found && rows.integer(0) != writer) return std::optional<std::vector<Answer>>();
+  }
+  NIMBUS_TRY(auto answers, answerAll(partition, queries, now));
+  return std::optional(std::move(answers));
+}
+
+Result<std::vector<Answer>> Reader::readReplayed(std::string_view partition,
+                                                 const std::vector<Query>& queries, Timestamp now) {
+  NIMBUS_CHECK(connection_.execute("PRAGMA temp_store=MEMORY"));
+  NIMBUS_CHECK(connection_.execute("BEGIN"));
+  const EndOfSnapshot end(connection_);
+  // A table of the connection's own hides the one of the file from our statements.
+  NIMBUS_CHECK(
+      connection_.execute("CREATE TEMP TABLE record AS SELECT * FROM main.record LIMIT 0"));
+  NIMBUS_CHECK(
+      connection_.execute("CREATE UNIQUE INDEX temp.record_key"
+                          " ON record(partition, space, key)"));
+  Result<std::vector<Answer>> answers = [&]() -> Result<std::vector<Answer>> {
+    NIMBUS_CHECK(copyReplayed(partition));
+    return answerAll(partition, queries, now);
+  }();
+  NIMBUS_CHECK(connection_.execute("DROP TABLE temp.record"));
+  return answers;
+}
+
+Result<> Reader::copyReplayed(std::string_view partition) {
+  Statement copy(connection_,
+                 "INSERT INTO temp.record SELECT * FROM main.record WHERE partition=?1");
+  NIMBUS_CHECK(copy.run(Text{partition}));
+  DeferredRows deferred;
+  {
+    Statement pages(connection_, "SELECT entries FROM journal ORDER BY page");
+    auto rows = pages.query();
+    while (true) {
+      NIMBUS_TRY(const bool more, rows.next());
+      if (!more) break;
+      deferred.replay(rows.bytes(0), partition);
+    }
+  }
+  Statement put(connection_,
+                "INSERT OR REPLACE INTO temp.record(partition, space, key, version, expires_at,"
+                " updated_at, sweep_at, value) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+  return deferred.putAll([&](const RecordRow& row) -> Result<> {
+    NIMBUS_CHECK(put.run(Text{row.partition}, row.space, row.key, row.version, row.expires_at,
+                         row.updated_at, row.sweep_at, row.value));
+    return {};
+  });
 }
 
 Result<std::vector<Answer>> Reader::answerAll(std::string_view partition,

@@ -19,9 +19,16 @@ class Reader {
  public:
   static Result<std::unique_ptr<Reader>> open(const std::filesystem::path& path);
 
-  // All answers come from one snapshot.
+  // All answers come from one snapshot; see journal.h for what it holds.
   Result<std::vector<Answer>> read(std::string_view partition, const std::vector<Query>& queries,
                                    Timestamp now);
+  // The same, unless another writer than this has deferred rows in that snapshot: then nothing.
+  Result<std::optional<std::vector<Answer>>> read(std::string_view partition,
+                                                  const std::vector<Query>& queries, Timestamp now,
+                                                  std::int64_t writer);
+  // The same for when what is deferred cannot be settled: slow.
+  Result<std::vector<Answer>> readReplayed(std::string_view partition,
+                                           const std::vector<Query>& queries, Timestamp now);
 
   Result<DirectoryPage> readDirectory(std::string_view directory, const std::string& after,
                                       const std::string& prefix, std::size_t limit);
@@ -34,6 +41,8 @@ class Reader {
 
   Result<std::vector<Answer>> answerAll(std::string_view partition,
                                         const std::vector<Query>& queries, Timestamp now);
+
+  Result<> copyReplayed(std::string_view partition);
 
   Connection connection_;
   std::shared_ptr<Statements> statements_;

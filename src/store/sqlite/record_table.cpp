@@ -15,8 +15,8 @@ std::int64_t asSigned(std::uint64_t number) {
 
 }  // namespace
 
-RecordTable::RecordTable(Connection& connection, Millis sweep_grain)
-    : sweep_grain_(sweep_grain),
+RecordTable::RecordTable(Connection& connection, Options options, DeferredPartitions& deferred)
+    : sweep_grain_(options.sweep_grain),
       load_(connection,
             "SELECT version, length(value), expires_at, sweep_at FROM record"
             " WHERE partition=?1 AND space=?2 AND key=?3"),
@@ -58,7 +58,12 @@ RecordTable::RecordTable(Connection& connection, Millis sweep_grain)
       expired_(connection,
                "SELECT partition, space, key, record.version, length(record.value),"
                " expiry.sweep_at FROM expiry JOIN record USING(partition, space, key)"
-               " WHERE expiry.sweep_at<=?1 ORDER BY expiry.sweep_at LIMIT ?2") {}
+               " WHERE expiry.sweep_at<=?1 ORDER BY expiry.sweep_at LIMIT ?2"),
+      expired_partitions_(connection,
+                          "SELECT partition FROM expiry WHERE sweep_at<=?1"
+                          " ORDER BY sweep_at LIMIT ?2"),
+      journal_(connection, options.journal, deferred,
+               [this](const RecordRow& row) { return put(row); }) {}
 
 std::optional<Timestamp> RecordTable::sweepAt(const std::optional<Timestamp>& expires_at) const {
   if (!expires_at) return std::nullopt;
@@ -67,11 +72,39 @@ std::optional<Timestamp> RecordTable::sweepAt(const std::optional<Timestamp>& ex
   return Timestamp(Millis((at + grain - 1) / grain * grain));
 }
 
-void RecordTable::begin(std::string_view partition, Timestamp now) {
+Result<> RecordTable::beginTransaction() {
+  ++transactions_;
+  return journal_.begin();
+}
+
+Result<> RecordTable::finishTransaction() {
+  NIMBUS_CHECK(flush());
+  kept_.clear();
+  return journal_.write();
+}
+
+Result<> RecordTable::begin(std::string_view partition, Timestamp now, Way way) {
   partition_ = Text{partition};
   now_ = now;
   spaces_.forgetAll();
   known_.begin(partition);
+  // Behind a direct batch of the same transaction stands nothing deferred of its partition: a row
+  // that both write would show half of the later one.
+  const bool deferred =
+      way == Way::Deferrable && journal_.isOpen() && known_.directTransaction() != transactions_;
+  way_ = deferred ? Way::Deferrable : Way::Direct;
+  if (deferred) return {};
+  known_.directTransaction() = transactions_;
+  return settleCurrent();
+}
+
+Result<> RecordTable::settleCurrent() {
+  if (known_.deferredFlush() == flushes_) NIMBUS_CHECK(flush());
+  return journal_.settle(partition_.bytes);
+}
+
+Result<> RecordTable::settleUnknown() {
+  return journal_.settle(partition_.bytes);
 }
 
 Result<> RecordTable::loadHeader(Space& space) {
@@ -82,6 +115,7 @@ Result<> RecordTable::loadHeader(Space& space) {
     space.stored = {known->records, known->bytes};
     return {};
   }
+  NIMBUS_CHECK(settleUnknown());
   auto rows = load_header_.query(partition_, space.name);
   NIMBUS_TRY(const bool exists, rows.next());
   if (!exists) return {};
@@ -101,7 +135,7 @@ Result<> RecordTable::saveHeader(const Space& space) {
   std::string totals;
   appendNumber(totals, static_cast<std::uint64_t>(space.stored.records));
   appendNumber(totals, static_cast<std::uint64_t>(space.stored.bytes));
-  Row row;
+  RecordRow row;
   row.partition = partition_.bytes;
   row.space = space.name;
   row.version = space.floor;
@@ -114,32 +148,43 @@ Result<> RecordTable::saveHeader(const Space& space) {
   return putLater(row, &known->unwritten);
 }
 
-Result<> RecordTable::put(const Row& row) {
+Result<> RecordTable::put(const RecordRow& row) {
   NIMBUS_CHECK(put_.run(Text{row.partition}, row.space, row.key, row.version, row.expires_at,
                         row.updated_at, row.sweep_at, row.value));
   return {};
 }
 
-Result<> RecordTable::putLater(const Row& row, Unwritten* place) {
-  if (place == nullptr) return put(row);
+Result<> RecordTable::putLater(const RecordRow& row, Unwritten* place) {
+  if (place == nullptr) {
+    if (way_ == Way::Direct) return put(row);
+    journal_.add(row);
+    return {};
+  }
+  if (way_ == Way::Deferrable) known_.deferredFlush() = flushes_;
   if (place->flush == flushes_) {
-    unwritten_[place->place] = row;
+    unwritten_[place->place] = {row, way_};
   } else {
     *place = {flushes_, unwritten_.size()};
-    unwritten_.push_back(row);
+    unwritten_.push_back({row, way_});
   }
   return {};
 }
 
 Result<> RecordTable::flush() {
-  for (const Row& row : unwritten_) NIMBUS_CHECK(put(row));
+  for (const auto& [row, way] : unwritten_) {
+    if (way == Way::Direct) {
+      NIMBUS_CHECK(put(row));
+    } else {
+      journal_.add(row);
+    }
+  }
   unwritten_.clear();
-  kept_.clear();
   ++flushes_;
   return {};
 }
 
 void RecordTable::forgetAll() {
+  journal_.forgetAll();
   known_.forgetAll();
   unwritten_.clear();
   kept_.clear();
@@ -148,6 +193,7 @@ void RecordTable::forgetAll() {
 
 Result<RecordTable::Totals> RecordTable::liveTotals(std::string_view space) {
   NIMBUS_CHECK(flush());
+  NIMBUS_CHECK(settleCurrent());
   auto rows = live_totals_.query(partition_, space, now_);
   NIMBUS_CHECK(rows.next());
   return Totals{rows.integer(0), rows.integer(1)};
@@ -177,6 +223,7 @@ Result<RecordBefore> RecordTable::load(std::string_view space, std::string_view 
   }
   RecordBefore before;
   if (values == Values::Include) NIMBUS_CHECK(flush());
+  NIMBUS_CHECK(settleUnknown());
   Statement& statement = values == Values::Include ? load_with_value_ : load_;
   auto rows = statement.query(partition_, space, key);
   NIMBUS_TRY(before.present, rows.next());
@@ -297,7 +344,7 @@ Result<RecordWritten> RecordTable::write(std::string_view space_name, std::strin
   const Version taken = version.value_or((before.present ? before.version : space.floor) + 1);
   const auto sweep_at = sweepAt(expires_at);
   NIMBUS_CHECK(moveExpiry(space_name, key, before.sweep_at, sweep_at));
-  Row row{partition_.bytes, space_name, key, taken, expires_at, now_, sweep_at, value};
+  const RecordRow row{partition_.bytes, space_name, key, taken, expires_at, now_, sweep_at, value};
   KnownRecord* const known = known_.place(space_name, key);
   if (known != nullptr) {
     known->version = taken;
@@ -371,36 +418,43 @@ Result<> RecordTable::dropPartition(std::string_view partition) {
   return {};
 }
 
-Result<std::uint64_t> RecordTable::sweep(Timestamp now, std::uint64_t limit) {
-  struct Expired {
-    std::string partition;
-    std::string space;
-    std::string key;
-    RecordBefore before;
-  };
-  std::vector<Expired> found;
-  NIMBUS_CHECK(flush());
-  {
-    auto rows = expired_.query(now, limit);
-    while (true) {
-      NIMBUS_TRY(const bool more, rows.next());
-      if (!more) break;
-      RecordBefore before;
-      before.present = true;
-      before.version = rows.unsignedInteger(3);
-      before.size = rows.unsignedInteger(4);
-      before.sweep_at = rows.time(5);
-      found.push_back({std::string(rows.bytes(0)), std::string(rows.bytes(1)),
-                       std::string(rows.bytes(2)), std::move(before)});
-    }
+Result<> RecordTable::settleExpired(Timestamp now, std::uint64_t limit) {
+  auto rows = expired_partitions_.query(now, limit);
+  while (true) {
+    NIMBUS_TRY(const bool more, rows.next());
+    if (!more) return {};
+    NIMBUS_CHECK(journal_.settle(rows.bytes(0)));
   }
+}
+
+Result<std::vector<RecordTable::Expired>> RecordTable::findExpired(Timestamp now,
+                                                                   std::uint64_t limit) {
+  std::vector<Expired> found;
+  auto rows = expired_.query(now, limit);
+  while (true) {
+    NIMBUS_TRY(const bool more, rows.next());
+    if (!more) return found;
+    RecordBefore before;
+    before.present = true;
+    before.version = rows.unsignedInteger(3);
+    before.size = rows.unsignedInteger(4);
+    before.sweep_at = rows.time(5);
+    found.push_back({std::string(rows.bytes(0)), std::string(rows.bytes(1)),
+                     std::string(rows.bytes(2)), std::move(before)});
+  }
+}
+
+Result<std::uint64_t> RecordTable::sweep(Timestamp now, std::uint64_t limit) {
+  NIMBUS_CHECK(flush());
+  NIMBUS_CHECK(settleExpired(now, limit));
+  NIMBUS_TRY(std::vector<Expired> found, findExpired(now, limit));
   // Neighbours share a header, and rows that expired together are often neighbours.
   std::sort(found.begin(), found.end(), [](const Expired& a, const Expired& b) {
     return std::tie(a.partition, a.space) < std::tie(b.partition, b.space);
   });
   for (std::size_t i = 0; i < found.size(); ++i) {
     const bool first = i == 0 || found[i].partition != found[i - 1].partition;
-    if (first) begin(found[i].partition, now);
+    if (first) NIMBUS_CHECK(begin(found[i].partition, now, Way::Direct));
     NIMBUS_CHECK(erase(found[i].space, found[i].key, found[i].before, 0));
     const bool last = i + 1 == found.size() || found[i].partition != found[i + 1].partition;
     if (last) NIMBUS_CHECK(finish());

@@ -6,6 +6,7 @@
 #include "store/query.h"
 #include "store/rules.h"
 #include "store/sqlite/database.h"
+#include "store/sqlite/journal.h"
 #include "store/sqlite/known_records.h"
 #include "store/sqlite/met.h"
 
@@ -36,20 +37,41 @@ struct RecordBefore {
 
 class RecordTable {
  public:
-  // `sweep_grain`: see Writer::Options.
-  RecordTable(Connection& connection, Millis sweep_grain);
+  struct Options {
+    Millis sweep_grain{};  // see Writer::Options
+    Journal::Options journal;
+  };
+  RecordTable(Connection& connection, Options options, DeferredPartitions& deferred);
+  RecordTable(const RecordTable&) = delete;
+  RecordTable& operator=(const RecordTable&) = delete;
 
-  // Starts a batch. `partition` must outlive it.
-  void begin(std::string_view partition, Timestamp now);
+  // ---- a transaction, which many batches share
 
-  // Rows that are written more than once in a transaction reach the database once, at its end.
-  Result<> flush();
-  // Keeps a text that flush() needs.
-  std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
-
+  Result<> beginTransaction();
+  // Writes what batches have left to the end.
+  Result<> finishTransaction();
+  void committed() { journal_.committed(); }
   // What the table remembers of its rows may be wrong: another process has written, or a
   // transaction was given up.
   void forgetAll();
+
+  // Puts the deferred rows of the partition, or of all, into their table, for those who read it.
+  Result<> settle(std::string_view partition) { return journal_.settle(partition); }
+  Result<> settleAll() { return journal_.settleAll(); }
+  bool hasDeferred() const { return journal_.hasAny(); }
+
+  // ---- a batch
+
+  // Whether the rows of a batch may be deferred (see journal.h). Only records may change then, and
+  // only by write().
+  enum class Way : std::uint8_t { Deferrable, Direct };
+  static constexpr std::size_t kMaxDeferredValue = 2048;
+
+  // Starts a batch. `partition` must outlive it.
+  Result<> begin(std::string_view partition, Timestamp now, Way way);
+
+  // Keeps a text that is needed until the transaction is finished.
+  std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
 
   // The record before the batch.
   Result<RecordBefore> load(std::string_view space, std::string_view key, Values values);
@@ -71,8 +93,8 @@ class RecordTable {
   void plan(std::string_view space, const RecordBefore& before, const std::optional<After>& after);
   Result<> checkWithin(const require::SpaceWithin& limit);
 
-  // Writes. `before` as loaded. `version`: absent = the next. What is given must live until
-  // flush().
+  // Writes. `before` as loaded. `version`: absent = the next. What is given must live until the
+  // transaction is finished.
   Result<RecordWritten> write(std::string_view space, std::string_view key,
                               const RecordBefore& before, std::string_view value,
                               const std::optional<Timestamp>& expires_at,
@@ -103,6 +125,14 @@ class RecordTable {
     }
   };
 
+  // A row that can be swept.
+  struct Expired {
+    std::string partition;
+    std::string space;
+    std::string key;
+    RecordBefore before;
+  };
+
   // What this batch knows of one space.
   struct Space {
     std::string_view name;
@@ -126,20 +156,21 @@ class RecordTable {
   Result<> saveHeader(const Space& space);
   void noteLoaded(std::string_view space, std::string_view key, const RecordBefore& before);
 
-  // A row as it is to be; views are of what lives until flush().
-  struct Row {
-    std::string_view partition;
-    std::string_view space;
-    std::string_view key;
-    Version version = 0;
-    std::optional<Timestamp> expires_at;
-    Timestamp updated_at;
-    std::optional<Timestamp> sweep_at;
-    std::string_view value;
+  // Rows that are written more than once in a transaction reach the database once, at its end.
+  struct UnwrittenRow {
+    RecordRow row;
+    Way way = Way::Direct;
   };
-  Result<> put(const Row& row);
+  Result<> flush();
+  Result<> put(const RecordRow& row);
   // Now, or with the next flush() if the row is known, so that nobody looks for it in the database.
-  Result<> putLater(const Row& row, Unwritten* place);
+  Result<> putLater(const RecordRow& row, Unwritten* place);
+  // All that is known of the partition's rows is in the table.
+  Result<> settleCurrent();
+  // The same as far as rows matter that are not among the known.
+  Result<> settleUnknown();
+  Result<> settleExpired(Timestamp now, std::uint64_t limit);
+  Result<std::vector<Expired>> findExpired(Timestamp now, std::uint64_t limit);
   RecordBefore beforeOf(const KnownRecord& known) const;
   Result<Totals> liveTotals(std::string_view space);
   Result<> changeTotals(Space& space, std::int64_t records, std::int64_t bytes);
@@ -150,8 +181,10 @@ class RecordTable {
   Timestamp now_;
   Met<Space> spaces_;
   KnownRecords known_;
-  std::vector<Row> unwritten_;
+  std::vector<UnwrittenRow> unwritten_;
   std::uint64_t flushes_ = 1;
+  std::uint64_t transactions_ = 0;
+  Way way_ = Way::Direct;  // of the batch
   std::deque<std::string> kept_;
 
   Statement load_;
@@ -169,6 +202,8 @@ class RecordTable {
   Statement clear_expiries_;
   Statement drop_expiries_;
   Statement expired_;
+  Statement expired_partitions_;
+  Journal journal_;
 };
 
 }  // namespace nimbus::store::sqlite

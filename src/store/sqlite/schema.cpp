@@ -1,6 +1,6 @@
 #include "store/sqlite/schema.h"
 
-// Layout, version 1. Names, keys and ids are blobs, partitions and directories text; all compare by
+// Layout, version 2. Names, keys and ids are blobs, partitions and directories text; all compare by
 // their bytes. What may be large comes last in its row, so that the rest can be read without it.
 // Times are milliseconds since the epoch, NULL where there is none.
 //
@@ -13,6 +13,7 @@
 //            search and one change in place.
 // expiry     Which records can be swept from when on. `sweep_at`, here and in the record, is the
 //            expiry rounded up, so that this does not change with every write.
+// journal    Rows of `record` that are not there yet; see journal.h. Version 2.
 // lease      A released lease keeps its row, without a holder, for its epoch.
 // log        One row per log: its counters, and the number its entries go by.
 // entry      `terms`: the entry's index terms, as in log_table.cpp, so that they can be removed.
@@ -82,8 +83,13 @@ CREATE TABLE directory(
   PRIMARY KEY(name, key)) STRICT, WITHOUT ROWID;
 )sql";
 
+constexpr const char* kVersion2 = R"sql(
+CREATE TABLE journal(
+  page INTEGER PRIMARY KEY, writer INTEGER NOT NULL, entries BLOB NOT NULL) STRICT;
+)sql";
+
 // kMigrations[n] leads from version n to n + 1.
-constexpr std::array<const char*, kSchemaVersion> kMigrations = {kVersion1};
+constexpr std::array<const char*, kSchemaVersion> kMigrations = {kVersion1, kVersion2};
 
 Result<> migrate(Connection& connection, std::size_t from) {
   for (std::size_t version = from; version < kMigrations.size(); ++version) {

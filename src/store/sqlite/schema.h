@@ -7,7 +7,7 @@
 namespace nimbus::store::sqlite {
 
 // The newest layout this program knows.
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 // Brings the file to kSchemaVersion, in one transaction. Nothing else may use the file meanwhile
 // (the caller holds the turnstile). Unprocessable if the file is of a newer program or is no

@@ -100,6 +100,22 @@ class SweepTask final : public WriterTask {
   BatchWriter::SweepStep step_;
 };
 
+// Brings deferred rows to where readers find them.
+class SettleTask final : public WriterTask {
+ public:
+  explicit SettleTask(std::optional<Partition> partition) : partition_(std::move(partition)) {}
+
+  Result<> apply(BatchWriter& writer, Timestamp) override {
+    return partition_ ? writer.settle(partition_->name()) : writer.settleAll();
+  }
+  void finish(const Result<>& durable) override { done.set(durable); }
+
+  OneShot<Result<>> done;
+
+ private:
+  const std::optional<Partition> partition_;
+};
+
 // Opening may recover a WAL that a crash left behind, and may change the schema: one at a time.
 // Whoever waits for it at the start of a server wants to know what for.
 Result<Turnstile::Pass> takeTurn(Turnstile& turnstile, const std::filesystem::path& path,
@@ -154,7 +170,7 @@ SqliteStore::SqliteStore(const Options& options, const Clock& clock, Connection 
     : clock_(clock),
       synchronous_(options.synchronous),
       readers_(std::move(readers)),
-      writer_(std::move(writer_connection), std::move(turnstile), clock_, watchers_,
+      writer_(std::move(writer_connection), std::move(turnstile), {clock_, watchers_, deferred_},
               FailStop(options.fail_stop), options.writer) {}
 
 SqliteStore::~SqliteStore() = default;
@@ -182,8 +198,30 @@ PendingCommit SqliteStore::begin(CommitOrder order) {
 Task<Result<std::vector<Answer>>> SqliteStore::read(Partition partition,
                                                     std::vector<Query> queries) {
   for (const Query& query : queries) NIMBUS_CO_CHECK(checkQuery(query));
-  auto ask = [&](Reader& reader) { return reader.read(partition.name(), queries, clock_.now()); };
+  bool is_settled = true;
+  if (deferred_.has(partition.name())) is_settled = (co_await settle(partition)).has_value();
+  if (is_settled) {
+    // In this order: if it knew nothing a moment ago, it said that there was nothing.
+    const std::int64_t writer = deferred_.knownWriter();
+    auto ask = [&](Reader& reader) {
+      return reader.read(partition.name(), queries, clock_.now(), writer);
+    };
+    NIMBUS_CO_TRY(auto answers, co_await readers_->with(ask));
+    if (answers) co_return *std::move(answers);
+    // What another process defers from now on was not durable when we were asked.
+    is_settled = (co_await settle(std::nullopt)).has_value();
+  }
+  auto ask = [&](Reader& reader) {
+    return is_settled ? reader.read(partition.name(), queries, clock_.now())
+                      : reader.readReplayed(partition.name(), queries, clock_.now());
+  };
   co_return co_await readers_->with(ask);
+}
+
+Task<Result<>> SqliteStore::settle(std::optional<Partition> partition) {
+  const auto task = std::make_shared<SettleTask>(std::move(partition));
+  writer_.submit(task);
+  co_return co_await task->done.wait();
 }
 
 Task<Result<DirectoryPage>> SqliteStore::readDirectory(std::string directory, std::string after,

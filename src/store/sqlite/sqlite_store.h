@@ -69,6 +69,8 @@ class SqliteStore final : public Store {
 
  private:
   PendingCommit begin(CommitOrder order) override;
+  // Brings the rows of the partition, or of all, to where readers find them.
+  Task<Result<>> settle(std::optional<Partition> partition);
 
   SqliteStore(const Options& options, const Clock& clock, Connection writer_connection,
               Turnstile turnstile, std::unique_ptr<ReaderPool> readers);
@@ -76,6 +78,7 @@ class SqliteStore final : public Store {
   const MonotoneClock clock_;
   const Synchronous synchronous_;
   Watchers watchers_;
+  DeferredPartitions deferred_;
   std::unique_ptr<ReaderPool> readers_;
   Writer writer_;
 };

@@ -34,21 +34,27 @@ class Heartbeat final : public WriterTask {
   Batch batch_;
 };
 
+class SettleAll final : public WriterTask {
+ public:
+  Result<> apply(BatchWriter& writer, Timestamp) override { return writer.settleAll(); }
+  void finish(const Result<>&) override {}
+};
+
 // A full disk has room for a page now and then: the WAL has some to spare. Commits work again when
 // there is room for a large one.
 constexpr std::size_t kRoomBytes = 1U << 20U;
 
 }  // namespace
 
-Writer::Writer(Connection connection, Turnstile turnstile, const Clock& clock, Watchers& watchers,
-               FailStop fail_stop, Options options)
+Writer::Writer(Connection connection, Turnstile turnstile, Around around, FailStop fail_stop,
+               Options options)
     : options_(options),
-      clock_(clock),
-      watchers_(watchers),
+      clock_(around.clock),
+      watchers_(around.watchers),
       fail_stop_(std::move(fail_stop)),
       connection_(std::move(connection)),
       turnstile_(std::move(turnstile)),
-      batch_writer_(connection_, options_.sweep_grain),
+      batch_writer_(connection_, {options_.sweep_grain, options_.journal}, around.deferred),
       begin_(connection_, "BEGIN IMMEDIATE"),
       commit_(connection_, "COMMIT"),
       data_version_(connection_, "PRAGMA data_version"),
@@ -77,7 +83,7 @@ void Writer::submit(std::shared_ptr<WriterTask> task) {
   const bool sleeping = std::exchange(sleeping_, false);
   lock.unlock();
   // A writer at work looks again by itself: under load nobody pays for waking it.
-  if (sleeping) wake_.notify_one();
+  if (sleeping) WakeTogether::wake(*this);
 }
 
 void Writer::submit(std::shared_ptr<WriterCheck> check) {
@@ -125,13 +131,16 @@ void Writer::run() {
     Work work = take();
     if (work.empty()) {
       const std::lock_guard lock(mutex_);
-      if (ending_ && waiting_.empty()) return;
+      if (ending_ && waiting_.empty()) break;
     }
     if (!work.tasks.empty()) commitTogether(std::move(work.tasks));
     if (!work.checks.empty()) answer(work.checks);
     checkpointIfDue();
     noticeForeignChanges();
   }
+  // For whoever looks at the file next, with whatever tool. If it cannot be done now it is done
+  // then.
+  if (batch_writer_.hasDeferred()) static_cast<void>(transact({std::make_shared<SettleAll>()}));
 }
 
 void Writer::commitTogether(Tasks tasks) {
@@ -209,12 +218,14 @@ Result<> Writer::applyAll(const Tasks& tasks) {
   // earlier time, and none of another does unless the host's clock was set back meanwhile.
   const Timestamp now = clock_.now();
   const std::uint64_t written = wal_.transactions;
+  NIMBUS_CHECK(batch_writer_.beginTransaction());
   {
     const ResumeTogether together;
     for (const auto& task : tasks) NIMBUS_CHECK(task->apply(batch_writer_, now));
   }
-  NIMBUS_CHECK(batch_writer_.flush());
+  NIMBUS_CHECK(batch_writer_.finishTransaction());
   NIMBUS_CHECK(commit_.run());
+  batch_writer_.committed();
   if (wal_.transactions != written) {
     last_written_ = Steady::now();
     counters_.wal_frames = wal_.frames;

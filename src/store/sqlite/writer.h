@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/one_shot.h"
 #include "base/result.h"
+#include "base/wake_together.h"
 #include "store/sqlite/batch_writer.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/fail_stop.h"
@@ -62,7 +63,7 @@ struct WriterStatistics {
   std::uint64_t wal_frames = 0;  // not yet copied into the database
 };
 
-class Writer {
+class Writer final : public Sleeper {
  public:
   struct Options {
     // At most this many tasks share a transaction: bounds how long the first of them waits, and
@@ -90,14 +91,20 @@ class Writer {
     // How much later than its expiry a record may be swept. The wider, the more seldom a record
     // whose expiry moves with every write changes its place in the sweep index.
     Millis sweep_grain = std::chrono::minutes(5);
+    Journal::Options journal = {};
   };
 
-  // `clock`, which never goes back, and `watchers` must outlive the Writer.
-  Writer(Connection connection, Turnstile turnstile, const Clock& clock, Watchers& watchers,
-         FailStop fail_stop, Options options);
+  // What it tells others, or is told. All must outlive it.
+  struct Around {
+    const Clock& clock;  // which never goes back
+    Watchers& watchers;
+    DeferredPartitions& deferred;
+  };
+  Writer(Connection connection, Turnstile turnstile, Around around, FailStop fail_stop,
+         Options options);
 
   // Does what was submitted, then ends.
-  ~Writer();
+  ~Writer() override;
 
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
@@ -112,8 +119,8 @@ class Writer {
 
   WriterStatistics statistics() const;
 
-  // Lets a sleeping writer see that somebody watches now.
-  void wake();
+  // Lets a sleeping writer see that there is something new.
+  void wake() override;
 
  private:
   using Steady = std::chrono::steady_clock;
