@@ -13,6 +13,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,6 +55,8 @@ struct Instance::State : std::enable_shared_from_this<Instance::State> {
         out(executor, ends.out.release()),
         err(executor, ends.err.release()),
         process(ends.process),
+        cell(std::move(ends.cell)),
+        memory_limit(ends.memory_limit),
         end(executor),
         keeper(its_keeper),
         listener(its_listener) {
@@ -62,6 +66,7 @@ struct Instance::State : std::enable_shared_from_this<Instance::State> {
   }
 
   void watchProcess();
+  void awaitEnd();
   Task<> receive();
   Task<> readOutput(Pipe& pipe, Stream stream);
   void stopOutput();
@@ -70,6 +75,7 @@ struct Instance::State : std::enable_shared_from_this<Instance::State> {
   void flush();
   void waitToFlush();
   void kill(std::string why);
+  void limitMemory() const;
 
   Instance* owner = nullptr;
   const std::string id;
@@ -77,6 +83,8 @@ struct Instance::State : std::enable_shared_from_this<Instance::State> {
   Pipe out;
   Pipe err;
   pid_t process = 0;
+  Cell cell;
+  const std::size_t memory_limit;
   Pipe end;  // becomes readable when the process ends
   Keeper& keeper;
   Listener& listener;
@@ -135,10 +143,19 @@ void Instance::State::watchProcess() {
   const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0U));
   if (descriptor < 0) return;  // it has ended already, or this kernel cannot tell
   end.assign(descriptor);
+  awaitEnd();
+}
+
+void Instance::State::awaitEnd() {
   end.async_wait(Pipe::wait_read,
                  [self = shared_from_this()](const boost::system::error_code& cancelled) {
+                   if (cancelled) return;
+                   // Asio may say so when it is not: an event of a descriptor that was closed
+                   // meanwhile counts for the one that has taken its place.
+                   pollfd ended_process{self->end.native_handle(), POLLIN, 0};
+                   if (::poll(&ended_process, 1, 0) == 0) return self->awaitEnd();
                    boost::system::error_code ignored;
-                   if (!cancelled) self->socket.shutdown(Socket::shutdown_both, ignored);
+                   self->socket.shutdown(Socket::shutdown_both, ignored);
                  });
 }
 
@@ -241,11 +258,24 @@ void Instance::State::waitToFlush() {
                     });
 }
 
+// Resident memory is watched by whoever uses the instance; this stops what grows faster than that.
+// Address space would be the wrong thing to limit: interpreters reserve far more than they use.
+void Instance::State::limitMemory() const {
+  if (memory_limit == 0 || process <= 0) return;
+  std::ifstream statm(fmt::format("/proc/{}/statm", process));
+  std::array<std::size_t, 6> pages{};  // the last is what is written to: data and stack
+  for (std::size_t& one : pages) statm >> one;
+  const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const rlimit limit{pages.back() * size + memory_limit, pages.back() * size + memory_limit};
+  if (statm) ::prlimit(process, RLIMIT_DATA, &limit, nullptr);
+}
+
 void Instance::State::kill(std::string reason) {
   if (ended) return;
   if (why.empty()) why = std::move(reason);
   ended = true;
   if (process > 0) keeper.kill(process);
+  cell.end();  // and with it whatever the function has left there
   boost::system::error_code ignored;
   socket.shutdown(Socket::shutdown_both, ignored);
 }
@@ -268,8 +298,9 @@ Task<> Instance::run() {
   const std::shared_ptr<State> state = state_;
   // What it printed last is heard before its end: the pipes end with the process.
   co_await state->receive();
-  const bool was_killed = state->ended;
-  state->kill("it closed its socket");
+  const std::string last_words = state->cell.lastWords();
+  const bool was_killed = state->ended || !last_words.empty();
+  state->kill(last_words.empty() ? "it closed its socket" : last_words);
   if (!state->hello->isSet()) {
     state->hello->set(Error(Code::FunctionCrashed, "the instance ended before it began"));
   }
@@ -307,6 +338,7 @@ Task<Result<>> Instance::load(std::string head, std::chrono::milliseconds patien
   });
   Result<> loaded = co_await state->hello->wait(state->hello);
   if (loaded) {
+    state->limitMemory();
     FrameWriter writer(state->outgoing, FrameType::Load, 0, 1);
     writer.segment(head);
     writer.finish();
@@ -332,6 +364,10 @@ void Instance::kill(std::string why) {
 
 bool Instance::hasEnded() const {
   return state_->ended;
+}
+
+void Instance::checkMemory() const {
+  if (state_->memory_limit != 0) state_->cell.checkMemory(state_->memory_limit);
 }
 
 std::size_t Instance::residentBytes() const {

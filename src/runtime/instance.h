@@ -65,6 +65,9 @@ class Instance {
 
   bool hasEnded() const;
 
+  // Ends it, soon, if all that it has started has, together with it, more memory than it may.
+  void checkMemory() const;
+
   // Its resident memory in bytes; 0 if it cannot be told.
   std::size_t residentBytes() const;
 

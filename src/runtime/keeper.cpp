@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/one_shot.h"
+#include "runtime/cell_process.h"
 #include "runtime/keeper_process.h"
 
 #include <boost/asio/as_tuple.hpp>
@@ -47,6 +48,7 @@ struct Keeper::State {
   using Ended = OneShot<Result<ExitStatus>>;
 
   pid_t process = -1;
+  SystemCallFilter filter;  // empty: this kernel has none
   Descriptor socket;
   std::mutex mutex;
   std::uint32_t next_id = 1;
@@ -55,7 +57,8 @@ struct Keeper::State {
   // Of those that nobody has asked about yet, the newest last.
   std::deque<std::pair<pid_t, ExitStatus>> ended;
 
-  void send(const std::vector<char>& bytes, const Channels* channels);
+  void send(const std::vector<char>& bytes, std::span<const int> descriptors);
+  std::shared_ptr<Started> expect(KeeperHead& head);
   void handle(const KeeperHead& head);
   void giveUp();
 };
@@ -76,41 +79,42 @@ ExitStatus statusOf(int status) {
   return exit;
 }
 
-std::vector<char> startMessage(std::uint32_t id, const Command& command) {
-  KeeperHead head;
-  head.id = id;
-  head.number = static_cast<std::int32_t>(command.arguments.size());
-  head.texts =
-      static_cast<std::uint32_t>(command.arguments.size() + command.environment.size() + 1);
+// `head` needs only its kind and number.
+std::vector<char> messageOf(KeeperHead head, const std::vector<const std::string*>& texts) {
+  head.texts = static_cast<std::uint32_t>(texts.size());
   std::vector<char> bytes(sizeof head);
   std::memcpy(bytes.data(), &head, sizeof head);
-  for (const std::string& argument : command.arguments) append(bytes, argument);
-  for (const std::string& variable : command.environment) append(bytes, variable);
-  append(bytes, command.directory);
+  for (const std::string* text : texts) append(bytes, *text);
   return bytes;
 }
 
 }  // namespace
 
-void Keeper::State::send(const std::vector<char>& bytes, const Channels* channels) {
+void Keeper::State::send(const std::vector<char>& bytes, std::span<const int> descriptors) {
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-  std::array<char, CMSG_SPACE(3 * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE((3 + kMaxNamespaces) * sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  if (channels != nullptr) {
-    const std::array<int, 3> descriptors = {channels->socket.get(), channels->out.get(),
-                                            channels->err.get()};
+  if (!descriptors.empty()) {
     message.msg_control = control.data();
-    message.msg_controllen = control.size();
+    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
     cmsghdr* const rights = CMSG_FIRSTHDR(&message);
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof descriptors);
-    std::memcpy(CMSG_DATA(rights), descriptors.data(), sizeof descriptors);
+    rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
   }
   while (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
+}
+
+std::shared_ptr<Keeper::State::Started> Keeper::State::expect(KeeperHead& head) {
+  const auto started = std::make_shared<Started>();
+  const std::lock_guard lock(mutex);
+  head.id = next_id++;
+  starting.emplace(head.id, started);
+  return started;
 }
 
 void Keeper::State::handle(const KeeperHead& head) {
@@ -174,6 +178,8 @@ Result<std::unique_ptr<Keeper>> Keeper::start() {
     const int size = 4 * static_cast<int>(kMaxKeeperMessage);
     ::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
   }
+  auto state = std::make_shared<State>();
+  if (auto filter = makeSystemCallFilter()) state->filter = *std::move(filter);
   const pid_t process = ::fork();
   if (process < 0) {
     const int reason = errno;
@@ -182,10 +188,9 @@ Result<std::unique_ptr<Keeper>> Keeper::start() {
   }
   if (process == 0) {
     ::close(ends[0]);
-    runKeeper(ends[1]);
+    runKeeper(ends[1], state->filter);
   }
   ::close(ends[1]);
-  auto state = std::make_shared<State>();
   state->process = process;
   state->socket.reset(ends[0]);
   return std::unique_ptr<Keeper>(new Keeper(std::move(state)));
@@ -203,20 +208,43 @@ void Keeper::listen(const asio::any_io_executor& executor) {
   asio::co_spawn(executor, listenTo(state_, socket), asio::detached);
 }
 
-Task<Result<pid_t>> Keeper::spawn(Command command, Channels channels) {
-  const auto started = std::make_shared<State::Started>();
-  std::vector<char> bytes;
-  {
-    const std::lock_guard lock(state_->mutex);
-    const std::uint32_t id = state_->next_id++;
-    bytes = startMessage(id, command);
-    if (bytes.size() > kMaxKeeperMessage) {
-      co_return Error(Code::InvalidArgument, "the environment is too large");
-    }
-    state_->starting.emplace(id, started);
+Task<Result<pid_t>> Keeper::spawn(Command command, Channels channels,
+                                  std::span<const Descriptor> namespaces) {
+  std::vector<const std::string*> texts;
+  for (const std::string& argument : command.arguments) texts.push_back(&argument);
+  for (const std::string& variable : command.environment) texts.push_back(&variable);
+  texts.push_back(&command.directory);
+  KeeperHead head;
+  head.kind = KeeperMessage::Start;
+  head.number = static_cast<std::int32_t>(command.arguments.size());
+  if (messageOf(head, texts).size() > kMaxKeeperMessage) {
+    co_return Error(Code::InvalidArgument, "the environment is too large");
   }
-  state_->send(bytes, &channels);
+  std::vector<int> descriptors = {channels.socket.get(), channels.out.get(), channels.err.get()};
+  for (const Descriptor& one : namespaces) descriptors.push_back(one.get());
+  const auto started = state_->expect(head);
+  state_->send(messageOf(head, texts), descriptors);
   co_return co_await started->wait(started);
+}
+
+Task<Result<pid_t>> Keeper::beginCell(const CellContents& contents, Network network,
+                                      Descriptor control) {
+  std::vector<const std::string*> texts = {&contents.code};
+  for (const CellContents::Seen& one : contents.seen) {
+    texts.push_back(&one.path);
+    texts.push_back(&one.place);
+  }
+  KeeperHead head;
+  head.kind = KeeperMessage::Cell;
+  head.number = network == Network::Hosts ? 1 : 0;
+  const auto started = state_->expect(head);
+  const std::array<int, 1> descriptors = {control.get()};
+  state_->send(messageOf(head, texts), descriptors);
+  co_return co_await started->wait(started);
+}
+
+const SystemCallFilter& Keeper::filter() const {
+  return state_->filter;
 }
 
 void Keeper::kill(pid_t process) {
@@ -225,7 +253,7 @@ void Keeper::kill(pid_t process) {
   head.process = process;
   std::vector<char> bytes(sizeof head);
   std::memcpy(bytes.data(), &head, sizeof head);
-  state_->send(bytes, nullptr);
+  state_->send(bytes, {});
 }
 
 Task<Result<ExitStatus>> Keeper::exitOf(pid_t process, std::chrono::milliseconds patience) {

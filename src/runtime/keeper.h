@@ -9,12 +9,14 @@
 
 #include "base/result.h"
 #include "base/task.h"
+#include "runtime/system_call_filter.h"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +63,17 @@ struct Channels {
   Descriptor err;     // 2
 };
 
+// What is to be seen in a cell (cell.h), besides the system.
+struct CellContents {
+  struct Seen {
+    std::string path;   // on the host
+    std::string place;  // in the cell, read-only
+  };
+  std::string code;  // the folder of all code; nothing of it is seen until it is mounted
+  std::vector<Seen> seen;
+};
+enum class Network : std::uint8_t { None, Hosts };
+
 // Any thread may use any member.
 class Keeper {
  public:
@@ -77,8 +90,15 @@ class Keeper {
   void listen(const boost::asio::any_io_executor& executor);
 
   // Starts a program, as the leader of a session and process group of its own. It is killed if the
-  // keeper dies.
-  Task<Result<pid_t>> spawn(Command command, Channels channels);
+  // keeper dies. With the namespaces of a cell it runs in there, without any rights.
+  Task<Result<pid_t>> spawn(Command command, Channels channels,
+                            std::span<const Descriptor> namespaces = {});
+
+  // Begins a cell: its first process, which talks on `control` (cell_process.h) and ends with it.
+  Task<Result<pid_t>> beginCell(const CellContents& contents, Network network, Descriptor control);
+
+  // What processes in cells are refused.
+  const SystemCallFilter& filter() const;
 
   // Kills the process and its group, if it is one of the keeper's children.
   void kill(pid_t process);

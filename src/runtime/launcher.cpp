@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace nimbus::runtime {
@@ -54,9 +55,15 @@ Result<Connection> connect() {
 
 Task<Result<Ends>> ProgramLauncher::launch() {
   NIMBUS_CO_TRY(Connection connection, connect());
-  NIMBUS_CO_TRY(connection.ours.process,
-                co_await keeper_.spawn(command_, std::move(connection.theirs)));
-  co_return std::move(connection.ours);
+  Ends& ours = connection.ours;
+  if (home_.isCell()) {
+    NIMBUS_CO_TRY(ours.cell, co_await home_.cells->take(home_.network));
+    NIMBUS_CO_CHECK(co_await ours.cell.mount(mounts_));
+  }
+  NIMBUS_CO_TRY(ours.process, co_await keeper_.spawn(command_, std::move(connection.theirs),
+                                                     ours.cell.namespaces()));
+  ours.cell.complete();
+  co_return std::move(ours);
 }
 
 Task<Result<Ends>> WarmLauncher::launch() {
@@ -91,30 +98,60 @@ Task<> WarmLauncher::refill() {
   }
 }
 
-bool ZygoteLauncher::fork(const Channels& channels) {
+bool Zygote::tryFork(const Channels& channels, std::span<const Descriptor> namespaces) {
   const std::lock_guard lock(mutex_);
-  if (zygote_.get() < 0) return false;
+  if (socket_.get() < 0) return false;
   char order = 'F';
-  iovec bytes{&order, 1};
-  const std::array<int, 3> descriptors = {channels.socket.get(), channels.out.get(),
-                                          channels.err.get()};
-  std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
+  const SystemCallFilter& filter = keeper_.filter();
+  std::array<iovec, 2> bytes = {iovec{&order, 1}, iovec{}};
+  if (!namespaces.empty()) {
+    bytes[1] = {const_cast<sock_filter*>(filter.data()), filter.size() * sizeof(sock_filter)};
+  }
+  std::vector<int> descriptors = {channels.socket.get(), channels.out.get(), channels.err.get()};
+  for (const Descriptor& one : namespaces) descriptors.push_back(one.get());
+  const std::size_t size = descriptors.size() * sizeof(int);
+  std::vector<char> control(CMSG_SPACE(size));
   msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
+  message.msg_iov = bytes.data();
+  message.msg_iovlen = bytes.size();
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   cmsghdr* const rights = CMSG_FIRSTHDR(&message);
   rights->cmsg_level = SOL_SOCKET;
   rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(sizeof descriptors);
-  std::memcpy(CMSG_DATA(rights), descriptors.data(), sizeof descriptors);
-  if (::sendmsg(zygote_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) return true;
-  if (errno != EAGAIN) zygote_.reset();  // it has died
+  rights->cmsg_len = CMSG_LEN(size);
+  std::memcpy(CMSG_DATA(rights), descriptors.data(), size);
+  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) return true;
+  if (errno != EAGAIN) socket_.reset();  // it has died
   return false;
 }
 
-Task<Result<>> ZygoteLauncher::startZygote() {
+// Two that were started at once would be one too many, and the end of that one takes along what it
+// has just forked.
+Task<Result<>> Zygote::start() {
+  std::shared_ptr<Started> other;
+  {
+    const std::lock_guard lock(mutex_);
+    if (socket_.get() >= 0) co_return Result<>();
+    if (is_starting_) {
+      other = std::make_shared<Started>();
+      waiting_.push_back(other);
+    }
+    is_starting_ = true;
+  }
+  if (other) co_return co_await other->wait(other);
+  Result<> started = co_await startAlone();
+  std::vector<std::shared_ptr<Started>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    is_starting_ = false;
+    waiting.swap(waiting_);
+  }
+  for (const auto& one : waiting) one->set(started);
+  co_return started;
+}
+
+Task<Result<>> Zygote::startAlone() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     co_return noDescriptors();
@@ -126,19 +163,33 @@ Task<Result<>> ZygoteLauncher::startZygote() {
   theirs.err.reset(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
   NIMBUS_CO_CHECK(co_await keeper_.spawn(command_, std::move(theirs)));
   const std::lock_guard lock(mutex_);
-  zygote_ = std::move(ours);  // if two were started at once, the other one ends now
+  socket_ = std::move(ours);
   co_return Result<>();
+}
+
+Task<Result<>> Zygote::fork(const Channels& channels, std::span<const Descriptor> namespaces) {
+  if (tryFork(channels, namespaces)) co_return Result<>();
+  NIMBUS_CO_CHECK(co_await start());
+  if (tryFork(channels, namespaces)) co_return Result<>();
+  co_return Error(Code::Unavailable, "the zygote takes no order; too many at once?");
 }
 
 Task<Result<Ends>> ZygoteLauncher::launch() {
   NIMBUS_CO_TRY(Connection connection, connect());
-  if (!fork(connection.theirs)) {
-    NIMBUS_CO_CHECK(co_await startZygote());
-    if (!fork(connection.theirs)) {
-      co_return Error(Code::Unavailable, "the zygote takes no order; too many at once?");
-    }
+  Ends& ours = connection.ours;
+  if (home_.isCell()) {
+    NIMBUS_CO_TRY(ours.cell, co_await home_.cells->take(home_.network));
   }
-  co_return std::move(connection.ours);
+  NIMBUS_CO_CHECK(co_await zygote_->fork(connection.theirs, ours.cell.namespaces()));
+  ours.cell.complete();
+  co_return std::move(ours);
+}
+
+Task<Result<Ends>> FunctionLauncher::launch() {
+  NIMBUS_CO_TRY(Ends ends, co_await launcher_->launch());
+  NIMBUS_CO_CHECK(co_await ends.cell.mount(mounts_));
+  ends.memory_limit = memory_limit_;
+  co_return ends;
 }
 
 }  // namespace nimbus::runtime
