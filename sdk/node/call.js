@@ -44,6 +44,8 @@ class Call {
     this.ended = false; // the Result is written
     this.cancelled = null; // why, if nobody waits for the Result any more
     this.operations = new OperationCounts();
+    this.events = []; // appended to the session's log, as JSON
+    this.sent = null; // { head, text } of each call that it sends
     this.#limits = limits;
     this.#ask = ask;
     this.#given = state;
@@ -86,6 +88,12 @@ class Call {
     return this.#session instanceof Overlay ? this.#session.changes() : [];
   }
 
+  // The newest events of the session's log.
+  async recentEvents(count) {
+    const { frame } = await this.#send(`"operation":"events.recent","count":${count}`, []);
+    return Array.from({ length: frame.segments - 1 }, (_, i) => JSON.parse(frame.text(i + 1)));
+  }
+
   // An operation on state: `act` does it, given the space of the scope. What goes to the server is counted there.
   perform(scope, operation, act) {
     let answer;
@@ -114,7 +122,7 @@ class Call {
     if (!this.#limits.enabled) throw new StateError('forbidden', 'state is not enabled for this function');
     if (scope === 'session') return (this.#session ??= this.#openSession());
     if (scope === 'invocation') return (this.#invocation ??= new Overlay(this.#limits, this, 0));
-    return (this.#function ??= this.#remote('function'));
+    return (this.#function ??= this.remote('function'));
   }
 
   // A reply to one of its State frames.
@@ -129,7 +137,7 @@ class Call {
 
   #openSession() {
     const given = this.#given;
-    if (!given) return this.#remote('session');
+    if (!given) return this.remote('session');
     const complete = given.complete && given.keys.length <= this.frame.segments - 2;
     const session = complete
       ? new Overlay(this.#limits, this, given.floor)
@@ -138,7 +146,8 @@ class Call {
     return session;
   }
 
-  #remote(scope) {
+  // What is the server's while the call runs.
+  remote(scope) {
     return new Remote(scope, (members, values) => this.#send(members, values));
   }
 

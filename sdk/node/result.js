@@ -16,7 +16,7 @@ class ResultTooLarge extends Error {}
 // returned or threw runs the function's code, so that comes before what it changed.
 function resultOf(call) {
   const end = call.outcome === RETURNED ? returned(call.value) : failed(call.value);
-  const changes = changesOf(call);
+  const changes = withSent(call, changesOf(call));
   const operations = call.operations.text();
   const whole = assembled(end, changes, operations);
   const bytes = bytesOf(whole);
@@ -57,9 +57,18 @@ function hasStatus(value) {
   return Number.isInteger(status) && status >= 200 && status <= 599;
 }
 
+// What the call has sent goes behind what it wrote.
+function withSent(call, changes) {
+  if (call.sent === null) return changes;
+  return {
+    lists: `${changes.lists},"sends":[${call.sent.map((one) => one.head).join(',')}]`,
+    values: [...changes.values, ...call.sent.map((one) => one.text)],
+  };
+}
+
 function changesOf(call) {
   const changed = call.changes();
-  if (changed.length === 0) return UNCHANGED;
+  if (changed.length === 0 && call.events.length === 0) return UNCHANGED;
   let writes = '';
   let touches = '';
   let deletes = '';
@@ -76,7 +85,11 @@ function changesOf(call) {
     }
   }
   const list = (name, items) => (items === '' ? '' : `,"${name}":[${items.slice(1)}]`);
-  return { lists: list('writes', writes) + list('touches', touches) + list('deletes', deletes), values };
+  const events = call.events.length === 0 ? '' : `,"events":${call.events.length}`;
+  return {
+    lists: list('writes', writes) + list('touches', touches) + list('deletes', deletes) + events,
+    values: values.concat(call.events),
+  };
 }
 
 // Exact only where it matters.

@@ -15,7 +15,7 @@ def main() -> None:
     from nimbus import _instance
 
     sys.path[:] = [entry for entry in sys.path if entry != HERE]
-    _instance.main()
+    _instance.main(os.getpid())
 
 
 if __name__ == "__main__":

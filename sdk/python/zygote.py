@@ -15,8 +15,7 @@ def main() -> None:
     from nimbus import _instance, _zygote
 
     sys.path[:] = [entry for entry in sys.path if entry != HERE]
-    _zygote.serve()
-    _instance.main()
+    _instance.main(_zygote.serve())
 
 
 if __name__ == "__main__":

@@ -100,6 +100,28 @@ export class State {
 /** The state of the call that is running, session scope. */
 export const state: State;
 
+/** An event of a session's log, as it is appended. */
+export interface NewEvent {
+  content: unknown;
+  id?: string;
+  author?: string;
+  request_id?: string;
+  invocation_id?: string;
+  tag?: string;
+  /** RFC 3339. */
+  timestamp?: string;
+  state_delta?: Record<string, unknown>;
+  [name: string]: unknown;
+}
+
+/** The event log of the call's session. Events are appended when the call ends, or not at all if it fails. */
+export const events: {
+  /** Resolves to the event's id, which is made if none is given. */
+  append(event: NewEvent): Promise<string>;
+  /** The newest n events (10), oldest first, with those that this call has appended, which have no seq yet. */
+  recent(n?: number): Promise<Array<NewEvent & { id: string; seq?: number; version?: number }>>;
+};
+
 /** Lines `LEVEL message key=value …` in the function's log. */
 export const log: {
   debug(message: unknown, fields?: Record<string, unknown> | null): void;
@@ -107,6 +129,12 @@ export const log: {
   warn(message: unknown, fields?: Record<string, unknown> | null): void;
   error(message: unknown, fields?: Record<string, unknown> | null): void;
 };
+
+/**
+ * Has a function called with the payload, once this call has succeeded: in the order of the session, or without one. Calls
+ * to one session arrive in the order in which they were sent. The delay is in seconds.
+ */
+export function send(functionId: string, session?: string | null, payload?: unknown, delay?: number): Promise<void>;
 
 /** The third argument of a handler. */
 export interface Context {

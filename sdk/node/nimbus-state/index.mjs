@@ -1,3 +1,3 @@
 import api from './index.js';
 
-export const { state, State, StateError, log } = api;
+export const { state, State, StateError, events, log, send } = api;

@@ -194,6 +194,8 @@ module.exports = {
   // The state that a handler gets as its argument: `call` has perform(scope, operation, act), which has `act` do
   // the operation in the space of the scope, and throws if the call may not use state any more.
   stateOf: (call) => bind(call, 'session'),
+  currentCall: () => currentCall(),
   // For the instance: how the global `state` finds its call.
   findCallsBy: (find) => void (currentCall = find),
+  runningCall: () => currentCall(),
 };

@@ -42,6 +42,7 @@ class Context(dict[str, Any]):
 class Call:
     __slots__ = (
         "_channel",
+        "_events",
         "_failures",
         "_frame",
         "_limits",
@@ -49,6 +50,7 @@ class Call:
         "ended",
         "half_lines",
         "request",
+        "sent",
         "spaces",
     )
 
@@ -63,8 +65,10 @@ class Call:
         self._limits = limits
         self._frame = frame
         self._requests: Requests | None = None
+        self._events: list[bytes] | None = None  # that were appended, as JSON
         self._failures: dict[str, int] | None = None  # operations that failed, as docs/protocol.md names them
         self.spaces: dict[str, Space | Remote] = {}  # by scope, those that have been used
+        self.sent: list[tuple[list[Any], bytes]] | None = None  # calls: function, session and delay; payload
         self.half_lines: dict[str, bytes] | None = None  # by stream: what was printed without an end of line
         self.ended = False
 
@@ -86,7 +90,27 @@ class Call:
             raise StateError("unavailable", "the call that this state belongs to has ended")
         return space
 
+    @property
+    def events(self) -> list[bytes]:
+        """What it has appended to its session's event log, as JSON."""
+        if self._events is None:
+            self._events = []
+        return self._events
+
+    def recent_events(self, count: int) -> list[bytes]:
+        return self._state_requests().send({"operation": "events.recent", "count": count})[1]
+
+    def has_session(self) -> bool:
+        return self.context()["session_key"] is not None
+
     def end(self) -> tuple[str, list[bytes]]:
+        """What the call did, as members of the head of its Result, and the values that go with them."""
+        members, values = self._end_state()
+        if not self._events:
+            return members, values
+        return f'{members},"events":{len(self._events)}', values + self._events
+
+    def _end_state(self) -> tuple[str, list[bytes]]:
         """No operation comes through any more. Returns what the call did to its session, see Space.close(), and how
         often it did what.
 

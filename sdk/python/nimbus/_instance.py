@@ -17,14 +17,14 @@ from nimbus._space import Limits
 PROTOCOL = 1
 
 
-def main() -> NoReturn:
+def main(process: int) -> NoReturn:
     channel = Channel()
     hello = {
         "protocol": PROTOCOL,
         "language": "python",
         "language_version": "%d.%d.%d" % sys.version_info[:3],
         "sdk": __version__,
-        "pid": os.getpid(),
+        "pid": process,
     }
     channel.send(_frames.pack(_frames.HELLO, 0, [dumps(hello)]))
     _logs.capture(channel)
@@ -67,6 +67,7 @@ def _load(load: dict[str, Any]) -> _loading.Handler:
         _process.limit_memory(load.get("memory_mb", 0), concurrency if concurrency > 1 else 0)
     except (OSError, ValueError) as error:
         raise _loading.LoadError(describe(error)) from None
+    _process.add_packages(load.get("dependencies"))
     return _loading.load(directory, load["handler"])
 
 

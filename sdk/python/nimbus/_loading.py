@@ -44,7 +44,7 @@ def load(directory: str, handler: str) -> Handler:
     if not hasattr(loaded, symbol):
         raise _refused(AttributeError(f"{file} has no {symbol!r}"), file)
     try:
-        return _examine(getattr(loaded, symbol))
+        return examine(getattr(loaded, symbol))
     except TypeError as error:
         raise _refused(TypeError(f"{symbol!r} in {file} {error}"), file) from None
 
@@ -71,7 +71,7 @@ def _let_go_of_namesakes(directory: str) -> None:
                 del sys.modules[other]
 
 
-def _examine(function: Any) -> Handler:
+def examine(function: Any) -> Handler:
     if not callable(function):
         raise TypeError("is not callable")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 import time
 from collections.abc import Mapping
 from typing import NoReturn
@@ -27,8 +28,11 @@ def limit_memory(megabytes: int, threads: int) -> None:
     """
     if megabytes <= 0:
         return
-    with open("/proc/self/statm", encoding="ascii") as file:
-        used = int(file.read().split()[5]) * resource.getpagesize()
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            used = int(file.read().split()[5]) * resource.getpagesize()
+    except OSError:  # a cell in a container may have none
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
     stacks = threads * (stack if stack != resource.RLIM_INFINITY else 8 << 20)
     limit = used + stacks + (megabytes << 20)
@@ -36,6 +40,15 @@ def limit_memory(megabytes: int, threads: int) -> None:
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def add_packages(directory: str | None) -> None:
+    """What was installed for the function is found as it would be in a virtual environment: behind the standard library,
+    before what the machine has.
+    """
+    if directory:
+        system = (place for place, entry in enumerate(sys.path) if entry.endswith("-packages"))
+        sys.path.insert(next(system, len(sys.path)), directory)
 
 
 def leave(code: int) -> NoReturn:

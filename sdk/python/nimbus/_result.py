@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nimbus import _frames
+from nimbus import _frames, _send
 from nimbus._call import Call
 from nimbus._failure import Description, describe
 from nimbus._json import dumps
@@ -22,6 +22,8 @@ def returned(call: Call, answer: Any) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         return failed(call, describe(TypeError(f"the answer is not JSON: {error}")))
     members, values = call.end()
+    if call.sent is not None:
+        members, values = _send.add(call, members, values)
     head = f'{{"status":{status}{members}}}'.encode()
     try:
         return _frames.pack_result(call.request, head, body, values)
@@ -30,7 +32,10 @@ def returned(call: Call, answer: Any) -> bytes:
 
 
 def failed(call: Call, description: Description) -> bytes:
-    return _failure(call, description, *call.end())
+    members, values = call.end()
+    if call.sent is not None:
+        members, values = _send.add(call, members, values)
+    return _failure(call, description, members, values)
 
 
 def _failure(call: Call, description: Description, members: str, values: list[bytes]) -> bytes:

@@ -14,10 +14,13 @@ import signal
 import time
 from socket import AF_UNIX, SOCK_SEQPACKET, recv_fds, socket
 
-from nimbus import _process
+from nimbus import _cell, _process
 
 DESCRIPTOR = 3
 REQUEST = b"F"
+
+_MAX_REQUEST = 1 << 17
+_MAX_DESCRIPTORS = 16
 
 _PR_SET_PDEATHSIG = 1
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -41,9 +44,10 @@ _COMMON = (
 )
 
 
-def serve() -> None:
-    """Returns in each instance, and never in the zygote."""
+def serve() -> int:
+    """Returns in each instance, and never in the zygote: the number of its process, as the server knows it."""
     libc = ctypes.PyDLL(None)
+    processes = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
     for name in _COMMON:
         importlib.import_module(name)
     _prepare_process()
@@ -51,15 +55,26 @@ def serve() -> None:
     gc.freeze()  # an instance that collects garbage need not touch, and thereby copy, these pages
     channel = socket(AF_UNIX, SOCK_SEQPACKET, 0, DESCRIPTOR)
     while True:
-        request, descriptors, _, _ = recv_fds(channel, 16, 3)
+        request, descriptors, _, _ = recv_fds(channel, _MAX_REQUEST, _MAX_DESCRIPTORS)
         if not request:
             os._exit(0)
-        if request == REQUEST and len(descriptors) == 3 and _fork(libc):
+        namespaces = descriptors[3:]
+        if _is_request(request, namespaces, len(descriptors)) and _fork(libc, namespaces):
             channel.detach()
-            _take_over(descriptors)
-            return
+            number = int(os.readlink("self", dir_fd=processes))  # in a cell it has another
+            _take_over(descriptors[:3])
+            if namespaces:
+                _cell.confine(libc, request[1:])
+            return number
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _is_request(request: bytes, namespaces: list[int], descriptors: int) -> bool:
+    """A cell comes with a filter of system calls, and nothing else does."""
+    if request[:1] != REQUEST or descriptors < 3:
+        return False
+    return len(request) > 1 if namespaces else request == REQUEST
 
 
 def _prepare_process() -> None:
@@ -76,7 +91,7 @@ def _prepare_process() -> None:
         pass  # leads one already
 
 
-def _fork(libc: ctypes.PyDLL) -> bool:
+def _fork(libc: ctypes.PyDLL, namespaces: list[int]) -> bool:
     """Forks twice, so that the instance is not the zygote's child. True in the instance."""
     # The one in the middle only forks again. Python's own fork() would make it ready to run Python, which
     # takes as long as all the rest.
@@ -86,12 +101,16 @@ def _fork(libc: ctypes.PyDLL) -> bool:
             os.waitpid(middle, 0)
         return False  # where there was no fork the server sees the instance's socket closed
     middle = os.getpid()
+    if namespaces and not _cell.enter(libc, namespaces):
+        os._exit(1)
     try:
         if os.fork():  # random and others see to it themselves that a forked process is not as its parent
             os._exit(0)
     except OSError:
         os._exit(1)
     os.setsid()
+    if namespaces:
+        return True  # it ends with the cell
     # Not before there is a new parent: the end of the old one would be the signal.
     while os.getppid() == middle:
         time.sleep(0)

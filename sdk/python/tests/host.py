@@ -78,8 +78,10 @@ class Result:
         self.text = frame.values[0]
         self.body = json.loads(self.text) if self.text else None
         rows = head.get("writes", [])
-        assert len(rows) == len(frame.values) - 1
-        self.writes = {key: (version, expires, value) for (key, version, expires), value in zip(rows, frame.values[1:])}
+        values = frame.values[1 : 1 + len(rows)]
+        self.events = frame.values[1 + len(rows) :]
+        assert (len(values), len(self.events)) == (len(rows), head.get("events", 0))
+        self.writes = {key: (version, expires, value) for (key, version, expires), value in zip(rows, values)}
         self.touches = {key: (version, expires) for key, version, expires in head.get("touches", [])}
         self.deletes = dict(head.get("deletes", []))
         self.operations = head.get("operations")

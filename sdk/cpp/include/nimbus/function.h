@@ -14,6 +14,7 @@
 // Deployed as source, that is all. A program of your own also needs NIMBUS_FUNCTION(handle), once;
 // it defines main(). docs/native.md has the rest.
 
+#include <nimbus/function/events.h>
 #include <nimbus/function/instance.h>
 
 // The qualified name of a function, or anything that can be called.

@@ -60,6 +60,14 @@ class Call final : private Loader {
     return *session_;
   }
 
+  // Leaves with what the call writes, or not at all. `head` is [function, session, delay], JSON.
+  void send(std::string head, std::string payload) {
+    const std::lock_guard lock(opening_);
+    if (has_ended_) throw ended();
+    if (sent_.size() == kMostSent) throw StateError("quota_exceeded", "a call sends no more");
+    sent_.push_back({std::move(head), std::move(payload)});
+  }
+
   // No operation comes through any more. What the call did to its session: see LocalSpace::close().
   void end(std::string& head, std::vector<std::string_view>& values) {
     {
@@ -67,9 +75,68 @@ class Call final : private Loader {
       has_ended_ = true;
     }
     if (session_) session_->close(head, values);
+    if (!events_.empty()) {
+      head += ",\"events\":" + std::to_string(events_.size());
+      values.insert(values.end(), events_.begin(), events_.end());
+    }
+    if (sent_.empty()) return;
+    head += ",\"sends\":[";
+    for (std::size_t i = 0; i < sent_.size(); ++i) {
+      if (i != 0) head += ',';
+      head += sent_[i].head;
+      values.push_back(sent_[i].payload);
+    }
+    head += ']';
+  }
+
+  // The event log of the session. Throws StateError if the call has none, or has ended.
+  void appendEvent(std::string text) {
+    const std::lock_guard lock(opening_);
+    checkHasLog();
+    if (events_.size() >= kMostEvents) {
+      throw StateError("quota_exceeded", "a call appends at most 500 events");
+    }
+    events_.push_back(std::move(text));
+  }
+  Json::Array recentEvents(std::int64_t count) {
+    Json::Array events;
+    std::vector<std::string> own;
+    {
+      const std::lock_guard lock(opening_);
+      checkHasLog();
+      if (count < 1 || count > kMostRecent) {
+        throw StateError("invalid_argument", "1 to 1000 events can be read");
+      }
+      const auto wanted = std::min(events_.size(), static_cast<std::size_t>(count));
+      own.assign(events_.end() - static_cast<std::ptrdiff_t>(wanted), events_.end());
+    }
+    if (const std::int64_t rest = count - static_cast<std::int64_t>(own.size()); rest > 0) {
+      const Frame reply =
+          requests_.send(R"(,"operation":"events.recent","count":)" + std::to_string(rest));
+      for (std::size_t i = 1; i < reply.segments.size(); ++i) {
+        events.push_back(Json::ofTrustedText(std::string(reply.segments[i])));
+      }
+    }
+    for (std::string& text : own) events.push_back(Json::ofTrustedText(std::move(text)));
+    return events;
   }
 
  private:
+  static constexpr std::size_t kMostSent = 1000;
+  struct Sent {
+    std::string head;
+    std::string payload;
+  };
+  static constexpr std::size_t kMostEvents = 500;
+  static constexpr std::int64_t kMostRecent = 1000;
+
+  void checkHasLog() const {
+    if (has_ended_) throw ended();
+    if (state_.empty()) {
+      throw StateError("invalid_argument", "a call without a session has no event log");
+    }
+  }
+
   StoreClock clock() const { return {now_, frame_.arrived}; }
 
   void openSession() {
@@ -109,10 +176,12 @@ class Call final : private Loader {
   StateRequests requests_;
   std::mutex opening_;
   bool has_ended_ = false;
+  std::vector<std::string> events_;  // appended, as JSON
   std::optional<LocalSpace> session_;
   std::optional<RemoteSpace> default_session_;
   std::optional<RemoteSpace> function_;
   std::optional<LocalSpace> invocation_;
+  std::vector<Sent> sent_;
 };
 
 }  // namespace nimbus::native

@@ -27,12 +27,36 @@ class State {
  public:
   State(native::Call& call, native::Scope scope) : call_(&call), scope_(scope) {}
 
+  native::Call& call() const { return *call_; }
+
   // Of the session the call names: committed with the call, or not at all if it fails.
   State session() const { return {*call_, native::Scope::Session}; }
   // Of the function, shared by all its calls: each operation is seen by everyone at once.
   State function() const { return {*call_, native::Scope::Function}; }
   // Of this call.
   State invocation() const { return {*call_, native::Scope::Invocation}; }
+
+  // Has a function called with the payload, once this call has succeeded: in the order of the
+  // session, or without one. Calls to one session arrive in the order in which they were sent.
+  // `delay` is in seconds.
+  void send(std::string_view function, std::optional<std::string_view> session,
+            const Json& payload = nullptr, double delay = 0) const {
+    if (!(delay >= 0 && delay <= 366.0 * 86'400)) {
+      throw StateError("invalid_argument", "a delay is a number of seconds, at most a year");
+    }
+    std::string head = "[";
+    native::appendString(head, function);
+    head += ',';
+    if (session) {
+      native::appendString(head, *session);
+    } else {
+      head += "null";
+    }
+    head += ',';
+    head += std::to_string(static_cast<std::int64_t>(delay * 1000 + 0.5));
+    head += ']';
+    call_->send(std::move(head), payload.text());
+  }
 
   // `otherwise` if the key is not there. A stored null is there.
   Json get(std::string_view key, Json otherwise = nullptr) const {

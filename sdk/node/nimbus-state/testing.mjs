@@ -1,0 +1,3 @@
+import harness from './testing.js';
+
+export const { testFunction, testSession } = harness;
