@@ -23,6 +23,14 @@ namespace asio = boost::asio;
 // constant deployment comes this far.
 constexpr int kAttempts = 10;
 
+// Where changes are announced, and for how long: other processes look several times a second.
+constexpr const char* kChanges = "changes";
+constexpr Millis kAnnouncedFor{3'600'000};
+
+store::Partition changes() {
+  return {"function-changes", {}};
+}
+
 Error noFunction(const FunctionId& id) {
   return {Code::NotFound, fmt::format("there is no function {}", id.text())};
 }
@@ -107,6 +115,42 @@ Task<Result<>> Catalog::load() {
 Task<Result<>> Catalog::refresh(FunctionId id) {
   const Turns::Turn turn = co_await changes_.take();
   co_return co_await reread(std::move(id));
+}
+
+Task<Result<>> Catalog::announce(FunctionId id) {
+  store::op::Put put;
+  put.space = kChanges;
+  put.key = id.text();
+  put.expiry.at = store_.now() + kAnnouncedFor;
+  store::Batch batch;
+  batch.operations.emplace_back(std::move(put));
+  NIMBUS_CO_CHECK(co_await store_.commit(changes(), std::nullopt, std::move(batch)).done());
+  co_return Result<>();
+}
+
+Task<Result<Catalog::Announced>> Catalog::announced() {
+  Announced all;
+  store::query::ScanRecords scan;
+  scan.space = kChanges;
+  scan.limit = store::kMaxPage;
+  scan.values = store::Values::Omit;
+  bool more = true;
+  while (more) {
+    NIMBUS_CO_TRY(const auto page, co_await store::ask<store::RecordPage>(store_, changes(), scan));
+    for (const store::Record& record : page.items) {
+      scan.after = record.key;
+      NIMBUS_CO_TRY(const FunctionId id, FunctionId::parse(record.key));
+      all.emplace(id, record.version);
+    }
+    more = page.more;
+  }
+  co_return all;
+}
+
+Task<Result<std::shared_ptr<const Deployed>>> Catalog::stored(FunctionId id) {
+  NIMBUS_CO_TRY(auto found, co_await readFunction(store_, std::move(id), defaults_));
+  if (!found) co_return std::shared_ptr<const Deployed>();
+  co_return std::make_shared<const Deployed>(*std::move(found));
 }
 
 store::Page<std::shared_ptr<const Deployed>> Catalog::list(std::size_t limit,

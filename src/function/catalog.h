@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,6 +75,14 @@ class Catalog {
   Task<Result<>> load();
   // The same for one, after another process may have changed it.
   Task<Result<>> refresh(FunctionId id);
+
+  // Tells other processes that a function was changed, after it was.
+  Task<Result<>> announce(FunctionId id);
+  // What was announced not too long ago: a number by id that grows each time.
+  using Announced = std::map<FunctionId, store::Version>;
+  Task<Result<Announced>> announced();
+  // What is stored now; nothing if there is none. Publishes nothing.
+  Task<Result<std::shared_ptr<const Deployed>>> stored(FunctionId id);
 
   // Nothing if there is none of that name. Never waits: this is on the path of every call.
   std::shared_ptr<const Deployed> find(std::string_view id) const { return published_.find(id); }

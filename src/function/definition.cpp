@@ -60,11 +60,39 @@ Result<> crossCheck(const Definition& definition) {
                       fmt::format("is {}, less than retry.initial_ms, which is {}",
                                   definition.retry.max.count(), definition.retry.initial.count()));
   }
+  return {};
+}
+
+Error cannot(std::string field, std::string why) {
+  return Error(Code::Unprocessable, std::move(why)).with("field", std::move(field));
+}
+
+// What the server can do for the function.
+Result<> checkIsolation(const Definition& definition, const Defaults& server) {
   if (definition.isolation == Isolation::Microvm) {
-    return Error(Code::Unprocessable, "isolation microvm is not built into this server")
-        .with("field", std::string("isolation"));
+    return cannot("isolation", "isolation microvm is not built into this server");
+  }
+  if (definition.isolation != Isolation::Sandbox) return {};
+  if (!server.no_sandbox.empty()) {
+    return cannot("isolation",
+                  fmt::format("isolation sandbox is not possible on this server ({}); leave it out "
+                              "or choose process",
+                              server.no_sandbox));
+  }
+  if (definition.network && !server.may_use_network) {
+    return cannot("network",
+                  "this server gives functions in a sandbox no network; its operator can, with the "
+                  "setting functions.network");
   }
   return {};
+}
+
+// A stored definition holds only what was said.
+Definition blank(const FunctionId& id, const Defaults& defaults) {
+  Definition definition(id);
+  definition.state = defaults.state;
+  definition.isolation = defaults.isolation;
+  return definition;
 }
 
 }  // namespace
@@ -75,8 +103,7 @@ std::string_view runtimeName(Runtime runtime) {
 
 Result<Definition> update(const std::optional<Definition>& current, const FunctionId& id,
                           std::string_view body, const Defaults& defaults) {
-  Definition next = current ? *current : Definition(id);
-  if (!current) next.state = defaults.state;
+  Definition next = current ? *current : blank(id, defaults);
 
   NIMBUS_TRY(const JsonValue object, parseJson(body));
   SettingsReader reader(object, next.given);
@@ -97,6 +124,7 @@ Result<Definition> update(const std::optional<Definition>& current, const Functi
   }
   followRuntime(next);
   NIMBUS_CHECK(crossCheck(next));
+  NIMBUS_CHECK(checkIsolation(next, defaults));
   return next;
 }
 
@@ -129,8 +157,7 @@ std::string settingsJson(const Definition& definition) {
 
 Result<Definition> readSettings(const FunctionId& id, const JsonValue& settings,
                                 const Defaults& defaults) {
-  Definition definition(id);
-  definition.state = defaults.state;
+  Definition definition = blank(id, defaults);
   SettingsReader reader(settings, definition.given);
   eachField(definition, defaults, reader);
   NIMBUS_CHECK(reader.finish());

@@ -59,9 +59,12 @@ struct StateConfig {
   bool operator==(const StateConfig&) const = default;
 };
 
-// What the server's configuration says for functions that say nothing.
+// What the server says for functions that say nothing, and what it lets none say.
 struct Defaults {
   StateConfig state;
+  Isolation isolation = Isolation::Process;
+  std::string no_sandbox;  // why there can be none here; empty: there can
+  bool may_use_network = false;
 };
 
 struct Definition {
@@ -77,6 +80,7 @@ struct Definition {
   std::uint32_t max_instances = 4;
   std::uint32_t concurrency = 1;  // calls that one instance runs at once
   Isolation isolation = Isolation::Process;
+  bool network = false;  // in a sandbox; elsewhere there is one anyway
   Retry retry;
   Queue queue;
   OnPoison on_poison = OnPoison::Park;
@@ -101,7 +105,7 @@ struct Definition {
 // and times stay as they are.
 //
 // InvalidJson; InvalidArgument, with a field `field` where one is to blame; Unprocessable for an
-// isolation that is not built.
+// isolation that this server does not have, or a network that it does not give.
 Result<Definition> update(const std::optional<Definition>& current, const FunctionId& id,
                           std::string_view body, const Defaults& defaults);
 

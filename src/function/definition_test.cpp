@@ -204,6 +204,7 @@ TEST_F(DefinitionTest, TheResourceShowsEverythingResolved) {
     "id": "cart", "version": 3, "runtime": "python", "handler": "main.handle",
     "env": {"A": "é"}, "timeout_ms": 30000, "memory_mb": 256, "min_instances": 0,
     "max_instances": 4, "concurrency": 1, "isolation": "process",
+    "network": false,
     "retry": {"max_attempts": 3, "initial_ms": 1000, "factor": 2, "max_ms": 300000},
     "queue": {"max_per_session": 1000, "on_full": "reject"}, "on_poison": "park",
     "state_config": {"enabled": true, "default_ttl": 0.5, "max_state_size": 65536,
@@ -357,6 +358,33 @@ TEST_F(DefinitionTest, AMicrovmIsNotBuilt) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Code::Unprocessable);
   EXPECT_THAT(refused.error().message(), HasSubstr("not built"));
+}
+
+TEST_F(DefinitionTest, TheServerSaysHowFunctionsAreIsolatedThatSayNothing) {
+  const Definition before = created();
+  defaults_.isolation = Isolation::Sandbox;
+  EXPECT_EQ(created().isolation, Isolation::Sandbox);
+  EXPECT_EQ(created(R"("isolation":"process")").isolation, Isolation::Process);
+  EXPECT_EQ(reread(before).isolation, Isolation::Sandbox) << "it follows a changed default";
+}
+
+TEST_F(DefinitionTest, ASandboxThatIsNotPossibleIsRefusedWithTheReason) {
+  defaults_.no_sandbox = "no namespaces";
+  const auto refused = update(created(), id_, R"({"isolation":"sandbox"})", defaults_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::Unprocessable);
+  EXPECT_THAT(refused.error().message(), HasSubstr("no namespaces"));
+}
+
+TEST_F(DefinitionTest, ASandboxHasANetworkWhereTheServerGivesOne) {
+  const std::string body = R"({"isolation":"sandbox","network":true})";
+  const auto refused = update(created(), id_, body, defaults_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::Unprocessable);
+  EXPECT_THAT(refused.error().message(), HasSubstr("functions.network"));
+  EXPECT_TRUE(updated(created(), R"({"network":true})").network) << "a process has one anyway";
+  defaults_.may_use_network = true;
+  EXPECT_TRUE(updated(created(), body).network);
 }
 
 TEST_F(DefinitionTest, AnEarlierVersionBringsWhatFollowsFromItsRuntime) {

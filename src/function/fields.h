@@ -43,6 +43,7 @@ void eachField(Target& target, const Defaults& defaults, Visitor& visit) {
   visit.count("max_instances", target.max_instances, Range{1, 1'000});
   visit.count("concurrency", target.concurrency, Range{1, 1'000});
   visit.choice("isolation", target.isolation, kIsolations);
+  visit.flag("network", target.network);
 
   if (visit.enter("retry", target.retry, Retry())) {
     visit.count("max_attempts", target.retry.max_attempts, Range{1, 1'000});

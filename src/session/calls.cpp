@@ -2,7 +2,10 @@
 
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/wake_together.h"
+#include "cluster/moved.h"
 #include "session/dispatch_metrics.h"
+#include "session/shard.h"
 #include "state/stored.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -31,17 +34,6 @@ constexpr std::uint32_t kNoLimit = 1U << 30U;
 // How long calls may take to notice that their instances are gone.
 constexpr Millis kPatience{500};
 
-// Runs a task on another shard. Not by awaiting co_spawn: that hands a cancellation on to the other
-// thread, where it may meet the end of the task.
-template <typename T>
-Task<Result<T>> on(asio::any_io_executor executor, Task<Result<T>> task) {
-  const auto done = std::make_shared<OneShot<Result<T>>>();
-  asio::co_spawn(executor, std::move(task), [done](const std::exception_ptr&, Result<T> result) {
-    done->set(std::move(result));
-  });
-  co_return co_await done->wait(done);
-}
-
 Error noSession(std::string_view session_key) {
   return {Code::NotFound, fmt::format("there is no session \"{}\"", printable(session_key))};
 }
@@ -52,11 +44,6 @@ Async<TaskOutcome> nothingToDo() {
 
 }  // namespace
 
-struct Calls::Shard {
-  asio::any_io_executor executor;
-  std::unordered_map<std::string, std::unique_ptr<FunctionHost>> hosts;
-};
-
 Calls::Calls(Parts parts, Threads& threads)
     : node_{std::move(parts.node_id),
             parts.store,
@@ -64,10 +51,23 @@ Calls::Calls(Parts parts, Threads& threads)
             parts.clock,
             parts.random,
             counts_,
+            parts.keep_results,
+            parts.keep_parked,
+            parts.cache,
             [this](const CallPtr& call) {
               if (const Result<> taken = submit(call); !taken) call->fail(taken.error());
-            }},
+            },
+            std::move(parts.find),
+            [this](CallPtr call, Millis delay) { return sendAnywhere(std::move(call), delay); },
+            [this](const LineName& line) { submitDrive(line); },
+            parts.members,
+            std::move(parts.operate),
+            [this](const LineName& line, const LineNote& note) { setNote(line, note); }},
       threads_(threads),
+      forward_(std::move(parts.forward)),
+      keep_answers_(parts.keep_answers),
+      due_timer_(threads.executor(0)),
+      background_(threads.executor(0), "asynchronous calls"),
       census_(parts.store, parts.clock, function_metrics_, threads.executor(0), {}) {
   for (std::size_t i = 0; i < threads.size(); ++i) {
     shards_.push_back(std::make_unique<Shard>());
@@ -84,7 +84,10 @@ Calls::Calls(Parts parts, Threads& threads)
     return shardOf(name.substr(0, name.find(kDivider)));
   };
   config.schedule = [this](std::size_t worker) {
-    asio::post(threads_.context(worker), [this, worker] { dispatcher_->run(worker); });
+    asio::post(threads_.context(worker), [this, worker] {
+      const WakeTogether together;  // what they commit is one transaction
+      dispatcher_->run(worker);
+    });
   };
   dispatcher_ = std::make_unique<dispatch::Dispatcher>(
       std::move(config),
@@ -94,7 +97,14 @@ Calls::Calls(Parts parts, Threads& threads)
 Calls::~Calls() = default;
 
 void Calls::start() {
-  asio::post(threads_.context(0), [this] { census_.start(); });
+  asio::post(threads_.context(0), [this] {
+    census_.start();
+    background_.add(resumeWork());
+    background_.add(followMembers());
+    background_.add(runDue());
+    background_.add(sweepListings(kInvocationDirectory, kInvocationSpace));
+    background_.add(sweepListings(kIdempotencyDirectory, kIdempotencySpace));
+  });
 }
 
 std::string Calls::nameOf(std::string_view function_id, std::string_view session_key) {
@@ -132,7 +142,9 @@ std::shared_ptr<FunctionLog> Calls::logOf(std::string_view function_id) {
 
 Result<> Calls::submit(const CallPtr& call) {
   Result<> taken = take(call);
-  if (!taken && !call->operation) call->function->metrics->callEnded(taken.error().code());
+  if (!taken && !call->operation && !cluster::movedIn(taken.error())) {
+    call->function->metrics->callEnded(taken.error().code());
+  }
   return taken;
 }
 
@@ -149,8 +161,12 @@ Result<> Calls::take(const CallPtr& call) {
   } else if (call->function->max_waiting != 0) {
     task.session_queue_size = call->function->max_waiting + 1;  // and one that runs
   }
+  if (node_.members != nullptr && node_.members->hasOthers() && call->session_key) {
+    NIMBUS_CHECK(checkElsewhere(call->function->id, *call->session_key));
+  }
   call->accepted_at = node_.clock.now();
   FunctionMetrics& metrics = *call->function->metrics;
+  if (metrics.noted.value() != 0) NIMBUS_CHECK(checkNote(*call, task));
   metrics.waiting.add();  // before: its turn may come at once
   const SubmitStatus status = dispatcher_->submit(std::move(task));
   if (status != SubmitStatus::Accepted) metrics.waiting.add(-1);
@@ -162,14 +178,9 @@ Result<> Calls::take(const CallPtr& call) {
         metrics.refused_busy.add();
         return Error(Code::Conflict, "the session is busy");
       }
-      metrics.refused_full.add();
       const auto session = dispatcher_->session(nameOf(*call));
       const std::size_t unfinished = session ? session->unfinished_tasks : 0;
-      const std::size_t waiting = unfinished > 0 ? unfinished - 1 : 0;
-      return Error(Code::QueueFull, "too many calls are waiting for this session")
-          .with("queue_length", static_cast<std::int64_t>(waiting))
-          .with("limit", call->function->max_waiting)
-          .with("retry_after_ms", retryAfter(waiting, metrics.turn).count());
+      return queueFull(*call, unfinished);
     }
     case SubmitStatus::DuplicateId:
       return Error(Code::Internal, "a call with this request id is under way");
@@ -186,7 +197,13 @@ void Calls::abandon(Call& call) {
 }
 
 Async<TaskOutcome> Calls::handle(const dispatch::Task& task) {
-  CallPtr call = std::any_cast<CallPtr>(task.payload);
+  const CallPtr* const given = std::any_cast<CallPtr>(&task.payload);
+  if (given == nullptr) {
+    const LineName& line = std::any_cast<const Drive&>(task.payload).line;
+    Shard& shard = *shards_[shardOf(line.function_id)];
+    return hostOf(shard, line.function_id).queued().drive(line.key);
+  }
+  CallPtr call = *given;
   Shard& shard = *shards_[shardOf(call->function->id)];
   if (!call->claim()) return nothingToDo();
   call->function->metrics->waiting.add(-1);
@@ -206,6 +223,12 @@ Task<Result<>> Calls::tryOut(FunctionPtr function) {
 // ---- Sessions
 
 Task<Result<SessionView>> Calls::show(std::string function_id, std::string session_key) {
+  LineName line{function_id, session_key};
+  NIMBUS_CO_CHECK(co_await mustBeHere(std::move(line)));
+  co_return co_await look(std::move(function_id), std::move(session_key));
+}
+
+Task<Result<SessionView>> Calls::look(std::string function_id, std::string session_key) {
   NIMBUS_CO_TRY(SessionView view, co_await read(function_id, session_key));
   Shard& shard = *shards_[shardOf(function_id)];
   NIMBUS_CO_TRY(
@@ -247,25 +270,28 @@ Task<Result<SessionView>> Calls::read(std::string function_id, std::string sessi
     view.state_keys.push_back(record.key);
   }
   view.total_size = std::get<store::Usage>(answers[2]).bytes;
-  if (const auto line = dispatcher_->session(nameOf(function_id, session_key))) {
-    view.paused = line->paused;
-    view.running = line->unfinished_tasks > 0 && !line->paused;
-    view.waiting = line->unfinished_tasks - (view.running ? 1 : 0);
-  }
+  const std::string name = nameOf(function_id, session_key);
+  const LineNote note = noteOf(name);
+  view.paused = view.record.is_paused || note.is_paused;
+  const auto line = dispatcher_->session(name);
+  const std::size_t unfinished =
+      note.waiting + (line ? line->unfinished_tasks : 0) - (line && note.has_driver ? 1 : 0);
+  view.running = line && line->unfinished_tasks > 0 && unfinished > 0;
+  view.waiting = unfinished - (view.running ? 1 : 0);
   view.session_key = std::move(session_key);
   co_return view;
 }
 
-Task<Result<SessionPage>> Calls::list(std::string function_id, std::string after,
-                                      std::size_t limit) {
+Task<Result<SessionPage>> Calls::list(std::string function_id, std::string after, std::size_t limit,
+                                      std::string prefix) {
   SessionPage page;
   while (true) {
     NIMBUS_CO_TRY(
         const store::DirectoryPage entries,
-        co_await node_.store.readDirectory(sessionDirectory(function_id), after, "", limit));
+        co_await node_.store.readDirectory(sessionDirectory(function_id), after, prefix, limit));
     for (const store::DirectoryEntry& entry : entries.items) {
       after = entry.key;
-      Result<SessionView> view = co_await show(function_id, entry.key);
+      Result<SessionView> view = co_await look(function_id, entry.key);
       if (view) page.items.push_back(*std::move(view));
       if (!view && view.error().code() != Code::NotFound) co_return view.error();
       if (page.items.size() == limit) break;
@@ -280,6 +306,8 @@ Task<Result<>> Calls::removeOn(Shard& shard, std::string function_id, std::strin
 }
 
 Task<Result<>> Calls::remove(std::string function_id, std::string session_key) {
+  LineName line{function_id, session_key};
+  NIMBUS_CO_CHECK(co_await mustBeHere(std::move(line)));
   NIMBUS_CO_TRY(const KeptTotals gone,
                 co_await countSession(node_.store, function_id, session_key));
   Shard& shard = *shards_[shardOf(function_id)];
@@ -301,11 +329,16 @@ Task<Result<>> Calls::removeAll(std::string function_id) {
     }
     if (!entries.more) break;
   }
-  store::Batch batch;
-  batch.operations.emplace_back(store::op::DropPartition{});
-  store::PendingCommit commit =
-      node_.store.commit(functionStatePartition(function_id), std::nullopt, std::move(batch));
-  NIMBUS_CO_CHECK(co_await commit.done());
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    NIMBUS_CO_CHECK(co_await on(shard.executor, removeOn(shard, function_id, laneKey(lane))));
+  }
+  for (const auto& partition :
+       {functionStatePartition(function_id), goneInvocations(function_id)}) {
+    store::Batch batch;
+    batch.operations.emplace_back(store::op::DropPartition{});
+    store::PendingCommit commit = node_.store.commit(partition, std::nullopt, std::move(batch));
+    NIMBUS_CO_CHECK(co_await commit.done());
+  }
   co_return co_await on(shard.executor, retireOn(shard, function_id));
 }
 
@@ -334,6 +367,8 @@ void Calls::expose(Metrics::Scrape& scrape) const {
   function_metrics_.expose(scrape);
   scrape.family(Kind::Gauge, "nimbus_sessions_in_memory", "Sessions that this server holds.");
   scrape.sample({}, static_cast<double>(counts_.activations.load(std::memory_order_relaxed)));
+  scrape.family(Kind::Gauge, "nimbus_sessions_in_memory_bytes", "What they take, about.");
+  scrape.sample({}, static_cast<double>(counts_.activation_bytes.load(std::memory_order_relaxed)));
   exposeDispatch(scrape, dispatcher_->stats());
 }
 
@@ -344,21 +379,24 @@ Task<Result<>> Calls::stopShard(Shard& shard) {
   co_return Result<>();
 }
 
-Task<Result<>> Calls::stopCensus() {
+Task<Result<>> Calls::stopBackground() {
+  background_.cancel();
   co_await census_.stop();
+  co_await background_.join();
   co_return Result<>();
 }
 
 Task<> Calls::stop() {
   stopping_.store(true);
-  static_cast<void>(co_await on(threads_.executor(0), stopCensus()));
+  static_cast<void>(co_await on(threads_.executor(0), stopBackground()));
   for (const auto& shard : shards_) {
     static_cast<void>(co_await on(shard->executor, stopShard(*shard)));
   }
   const dispatch::ShutdownReport report = dispatcher_->shutdown(kPatience);
   for (const dispatch::Task& task : report.not_run_tasks) {
-    const CallPtr call = std::any_cast<CallPtr>(task.payload);
-    if (!call->claim()) continue;
+    const CallPtr* const given = std::any_cast<CallPtr>(&task.payload);
+    if (given == nullptr || !(*given)->claim()) continue;
+    const CallPtr& call = *given;
     call->function->metrics->waiting.add(-1);
     call->fail(Error(Code::Unavailable, "the server stopped before the call's turn came"));
   }

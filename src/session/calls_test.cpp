@@ -143,7 +143,7 @@ class CallsTest : public ::testing::Test {
     Code code() const { return outcome->error->code(); }
   };
 
-  CallsTest() : keeper_(*runtime::Keeper::start()), threads_(2) {
+  explicit CallsTest(Cache cache = {}) : keeper_(*runtime::Keeper::start()), threads_(2) {
     keeper_->listen(threads_.executor(0));
     const auto program = directory_.path() / "instance";
     std::ofstream(program) << kInstance;
@@ -153,9 +153,13 @@ class CallsTest : public ::testing::Test {
     command.directory = "/";
     function_ = std::make_shared<FunctionSpec>();
     function_->id = "list";
-    function_->launcher = std::make_shared<runtime::ProgramLauncher>(*keeper_, std::move(command));
+    function_->launcher =
+        std::make_shared<runtime::ProgramLauncher>(*keeper_, std::move(command), runtime::Home{});
     function_->rules.default_ttl.reset();
-    Calls::Parts parts{"node", store_, *keeper_, clock_, random_};
+    Calls::Parts parts{"node",   store_,
+                       *keeper_, clock_,
+                       random_,  [this](std::string_view) { return FunctionPtr(function_); }};
+    parts.cache = cache;
     calls_.emplace(std::move(parts), threads_);
   }
   ~CallsTest() override { stop(); }
@@ -427,6 +431,8 @@ struct Expected {
 
 class ScheduleTest : public CallsTest {
  protected:
+  using CallsTest::CallsTest;
+
   enum class Trouble : std::uint8_t { None, NoRoom, Thieves };
 
   void runSchedule(std::uint64_t seed, Trouble trouble) {
@@ -585,8 +591,11 @@ std::optional<std::uint64_t> fromEnvironment(const char* name) {
   return text != nullptr ? std::optional(std::strtoull(text, nullptr, 10)) : std::nullopt;
 }
 
-class RandomScheduleTest : public ScheduleTest {
+// With room for all sessions in memory, and with room for those alone that are being called.
+class RandomScheduleTest : public ScheduleTest, public ::testing::WithParamInterface<std::size_t> {
  protected:
+  RandomScheduleTest() : ScheduleTest(Cache{Millis(30'000), GetParam()}) {}
+
   void runSome(Trouble trouble) {
     const std::uint64_t first =
         fromEnvironment("NIMBUS_SEED").value_or(random_.next() % 1'000'000'000);
@@ -604,18 +613,21 @@ class RandomScheduleTest : public ScheduleTest {
   }
 };
 
-TEST_F(RandomScheduleTest, CallsAreAnsweredAsTheModelSays) {
+TEST_P(RandomScheduleTest, CallsAreAnsweredAsTheModelSays) {
   runSome(Trouble::None);
 }
 
-TEST_F(RandomScheduleTest, CommitsThatFindNoRoomLoseOnlyWhatWasRefused) {
+TEST_P(RandomScheduleTest, CommitsThatFindNoRoomLoseOnlyWhatWasRefused) {
   runSome(Trouble::NoRoom);
   EXPECT_GT(store_.refused.load(), 0U);
 }
 
-TEST_F(RandomScheduleTest, ASessionThatAnotherTakesOverLosesOnlyWhatWasRefused) {
+TEST_P(RandomScheduleTest, ASessionThatAnotherTakesOverLosesOnlyWhatWasRefused) {
   runSome(Trouble::Thieves);
 }
+
+INSTANTIATE_TEST_SUITE_P(Rooms, RandomScheduleTest, ::testing::Values(0, 1),
+                         [](const auto& room) { return room.param == 0 ? "Ample" : "Scarce"; });
 
 }  // namespace
 }  // namespace nimbus::session

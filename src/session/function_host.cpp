@@ -2,13 +2,17 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "cluster/moved.h"
 #include "session/invoke_frame.h"
+#include "session/outbox.h"
 #include "state/stored.h"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace nimbus::session {
@@ -19,13 +23,19 @@ using dispatch::Async;
 using dispatch::Signal;
 using dispatch::TaskOutcome;
 
-// How long a session that is not used stays in memory.
-constexpr Millis kIdleActivation{300'000};
-constexpr Millis kEvictionPeriod{5'000};
+constexpr Millis kEvictionPeriod{1'000};
+// Sessions that leave the memory at once: each may be a commit, and calls wait meanwhile.
+constexpr int kEvictedAtOnce = 256;
+// How often it is asked whose the sessions should be.
+constexpr Millis kBalancePeriod{5'000};
+// How long a session was not used that may change its owner.
+constexpr Millis kAtRest{1'000};
 // How soon something new is looked at.
 constexpr Millis kSoon{10};
 // How often a claim that was refused is tried again at once.
 constexpr int kClaimRetries = 10;
+// How often an operation is tried whose session changes its owner.
+constexpr int kOwnersAsked = 500;
 // At most this many numbers are set aside at once for calls that write nothing.
 constexpr std::uint64_t kMaxReserved = 1024;
 // How long it is remembered that a session was deleted: until its waiting calls have seen it.
@@ -38,6 +48,7 @@ std::chrono::microseconds microsSince(SteadyTime begun, SteadyTime now) {
 // The session's record, as it is in memory, for the next commit.
 store::op::Put putRecord(Activation& activation, store::Version version) {
   activation.recorded_at = activation.record.last_access;
+  activation.must_be_recorded = false;
   store::op::Put put;
   put.space = kSessionSpace;
   put.key = kSessionRecord;
@@ -58,14 +69,27 @@ void reserveNumbers(Activation& activation) {
 // given that is not set aside, or it would expire too early by more than a little.
 bool mustBeRecorded(const Activation& activation) {
   const SessionRecord& record = activation.record;
-  if (activation.last_number > record.reserved) return true;
+  if (activation.last_number > record.reserved || activation.must_be_recorded) return true;
   return record.timeout && record.last_access - activation.recorded_at > *record.timeout / 64;
 }
 
 // Behind the end of one call stands the next of its session; no instance is started for it any
 // more.
-Error isStopping() {
+Error serverStops() {
   return {Code::Unavailable, "the server is stopping"};
+}
+
+Error wasDeleted() {
+  return {Code::Conflict, "the session was deleted while the call waited"};
+}
+
+// Whether nobody misses it for the moment it takes to change its owner, and nothing of it waits.
+bool isAtRest(const Activation& activation, SteadyTime now) {
+  const Backlog* const backlog = activation.backlog.get();
+  const bool has_work =
+      backlog != nullptr && (backlog->isBusy() || backlog->scheduled > 0 || backlog->to_send > 0);
+  return now - activation.last_use > kAtRest && !has_work && !activation.record.is_paused &&
+         !activation.record.is_draining;
 }
 
 // Counts a call as running for as long as its coroutine lives.
@@ -121,7 +145,8 @@ FunctionHost::FunctionHost(Node& node, std::string function_id,
       log_(std::move(log)),
       timer_(executor),
       next_eviction_(node.clock.now() + kEvictionPeriod),
-      group_(executor, "function " + id_) {}
+      group_(executor, "function " + id_),
+      queued_(node, id_, executor, *this) {}
 
 FunctionHost::~FunctionHost() = default;
 
@@ -132,6 +157,9 @@ const Activation* FunctionHost::find(std::string_view session_key) const {
 
 void FunctionHost::forget(std::unordered_map<std::string, ActivationPtr>::iterator place) {
   place->second->unbind();
+  queued_.onForgotten(*place->second);
+  by_use_.erase(by_use_.iterator_to(*place->second));
+  node_.counts.activation_bytes.fetch_sub(place->second->counted_bytes, std::memory_order_relaxed);
   activations_.erase(place);
   node_.counts.activations.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -161,53 +189,74 @@ Async<TaskOutcome> FunctionHost::run(CallPtr call) {
   const SteadyTime its_turn = node_.clock.now();
   ActivationPtr activation;
   if (stopping_) {
-    call->fail(isStopping());
+    call->fail(serverStops());
     co_return TaskOutcome::ok();
   }
   if (call->session_key) {
     if (wasRemoved(*call)) {
-      call->fail(Error(Code::Conflict, "the session was deleted while the call waited"));
+      call->fail(wasDeleted());
       co_return TaskOutcome::ok();
     }
-    activation = findUsable(*call->session_key);
-    if (!activation) {
-      Result<ActivationPtr> loaded = co_await activate(*call);
+    // Once more if it is lost before its first call gets to run: who would wait in one that is lost
+    // would be forgotten with it.
+    for (int tries = 0; !(activation = findUsable(*call->session_key)); ++tries) {
+      if (call->is_driven) co_return TaskOutcome::ok();  // its number may be another's by now
+      const Signal<Result<ActivationPtr>> signal;
+      whenActive(*call->session_key, call->function,
+                 [signal](Result<ActivationPtr> result) { signal.set(std::move(result)); });
+      Result<ActivationPtr> loaded = co_await signal;
       if (!loaded) {
-        log::warn("a session could not be loaded", {{"function", id_},
-                                                    {"session", *call->session_key},
-                                                    {"request_id", call->request_id},
-                                                    {"error", loaded.error().message()}});
+        if (!cluster::movedIn(loaded.error())) {
+          log::warn("a session could not be loaded", {{"function", id_},
+                                                      {"session", *call->session_key},
+                                                      {"request_id", call->request_id},
+                                                      {"error", loaded.error().message()}});
+        }
         call->fail(loaded.error());
         co_return TaskOutcome::ok();
       }
-      activation = *std::move(loaded);
       if (stopping_) {
-        call->fail(isStopping());
+        call->fail(serverStops());
+        co_return TaskOutcome::ok();
+      }
+      Activation& found = **loaded;
+      const bool may_be_had = found.commits->isLostToAnother() && tries < kClaimRetries;
+      if (found.isDoomed() && !may_be_had) {
+        found.newest->settle(call);  // which tells why
         co_return TaskOutcome::ok();
       }
     }
-    activation->last_use = its_turn;
+    use(*activation);
+    if (node_.members != nullptr) claimAnew(*activation);
     if (activation->record.isOver(node_.store.now())) beginAnew(*activation);
+    if (activation->backlog && queued_.mustWait(call, *activation)) co_return TaskOutcome::ok();
     if (call->operation) {
-      runOperation(call, *activation);
+      runOperation(call, activation);
       co_return TaskOutcome::ok();
     }
-    call->outcome.seq = ++activation->last_number;
+    if (call->outcome.seq == 0) call->outcome.seq = ++activation->last_number;
   }
+  call->has_begun = true;
 
   const std::shared_ptr<Pool> pool = poolOf(call->function);
   while (true) {
-    Pool::MemberPtr member = pool->tryTake(activation ? activation->instance : nullptr);
+    Pool::MemberPtr member = pool->tryTake(activation ? activation->instance : nullptr, *call);
     if (!member) {
       const Signal<Result<Pool::MemberPtr>> free =
-          pool->take(activation ? activation->instance : nullptr);
+          pool->take(activation ? activation->instance : nullptr, *call);
       Result<Pool::MemberPtr> taken = co_await free;
       if (!taken) {
         call->outcome.error = taken.error();
-        settleRead(call, activation.get());
+        settleRead(call, activation);
         co_return TaskOutcome::ok();
       }
       member = *std::move(taken);
+    }
+    if (call->is_cancelled) {
+      pool->release(member);
+      call->outcome.error = Error(Code::Conflict, "the call was cancelled");
+      settleRead(call, activation);
+      co_return TaskOutcome::ok();
     }
     if (activation) {
       const Route route = routeOf(*activation, *call->function, member);
@@ -228,7 +277,8 @@ Async<TaskOutcome> FunctionHost::run(CallPtr call) {
       metrics.ran.add(ended - *running.begun);
       metrics.turn.add(microsSince(its_turn, ended));
       call->outcome.duration = microsSince(*running.begun, ended);
-      conclude(running, activation.get());
+      if (!running.ending.events.empty()) co_await planEvents(running, activation);
+      conclude(running, activation);
       if (running.over) co_await *running.over;
     }
     pool->release(member);
@@ -250,11 +300,26 @@ void FunctionHost::give(const Pool::Running& running, Activation* activation) co
               now);
 }
 
-void FunctionHost::conclude(Pool::Running& running, Activation* activation) {
+Result<> FunctionHost::checkSent(const std::vector<SentCall>& sent) const {
+  for (const SentCall& one : sent) {
+    NIMBUS_CHECK(session::checkSent(one));
+    if (!node_.find(one.function_id)) {
+      return Error(Code::NotFound, fmt::format("there is no function \"{}\"", one.function_id));
+    }
+  }
+  return {};
+}
+
+void FunctionHost::conclude(Pool::Running& running, const ActivationPtr& activation) {
   Call& call = *running.call;
   Outcome& outcome = call.outcome;
   Ending& ending = running.ending;
   outcome.instance = running.member->instance->id();
+  if (call.is_cancelled) {
+    // Also if it had answered just before: whoever cancelled it was told that it is.
+    ending.kind = Ending::Kind::Cancelled;
+    ending.failure.message = "the call was cancelled";
+  }
   switch (ending.kind) {
     case Ending::Kind::Returned:
       outcome.status_code = ending.status;
@@ -275,16 +340,28 @@ void FunctionHost::conclude(Pool::Running& running, Activation* activation) {
     case Ending::Kind::TimedOut:
       outcome.error = Error(Code::Timeout, std::move(ending.failure.message));
       break;
+    case Ending::Kind::Cancelled:
+      outcome.error = Error(Code::Conflict, std::move(ending.failure.message));
+      break;
   }
   const bool keeps =
       ending.kind == Ending::Kind::Returned ||
       (ending.kind == Ending::Kind::Raised && call.function->on_error == OnError::Keep);
-  if (activation != nullptr && keeps && !ending.changes.empty()) {
+  if (keeps && !ending.sent.empty()) {
+    if (const Result<> can_be = checkSent(ending.sent); can_be) {
+      call.sent = std::move(ending.sent);
+    } else {
+      outcome.error = Error(Code::FunctionError, can_be.error().message());
+      outcome.failure = FunctionFailure{"SendError", can_be.error().message(), ""};
+      return settleRead(running.call, activation);
+    }
+  }
+  if (activation != nullptr && keeps && (!ending.changes.empty() || ending.append)) {
     const std::uint64_t bytes = activation->space.bytes();
     const Result<> accepted =
         activation->space.accept(ending.changes, call.function->rules, node_.store.now());
     if (accepted) {
-      settleWrite(running.call, *activation, std::move(ending.changes));
+      settleWrite(running.call, activation, std::move(ending.changes), std::move(ending.append));
       call.function->metrics->kept.change(activation->key, grownBy(*activation, bytes));
       return;
     }
@@ -293,6 +370,7 @@ void FunctionHost::conclude(Pool::Running& running, Activation* activation) {
                {"session", activation->key},
                {"request_id", call.request_id},
                {"error", accepted.error().message()}});
+    call.sent.clear();
     // It wrote what it may not: its own error, whatever that would be for others.
     outcome.error = Error(Code::FunctionError, accepted.error().message());
     outcome.failure = FunctionFailure{"StateError", accepted.error().message(), ""};
@@ -300,8 +378,12 @@ void FunctionHost::conclude(Pool::Running& running, Activation* activation) {
   settleRead(running.call, activation);
 }
 
-void FunctionHost::runOperation(const CallPtr& call, Activation& activation) {
-  if (state::isWrite(call->operation->kind)) call->outcome.seq = ++activation.last_number;
+void FunctionHost::runOperation(const CallPtr& call, const ActivationPtr& its_session) {
+  Activation& activation = *its_session;
+  call->has_begun = true;
+  if (state::isWrite(call->operation->kind) && call->outcome.seq == 0) {
+    call->outcome.seq = ++activation.last_number;
+  }
   const std::uint64_t bytes = activation.space.bytes();
   Result<state::Answer> answer =
       activation.space.apply(*call->operation, call->function->rules, node_.store.now());
@@ -312,9 +394,9 @@ void FunctionHost::runOperation(const CallPtr& call, Activation& activation) {
   }
   state::Changes changes = activation.space.takeChanges();
   if (changes.empty()) {
-    settleRead(call, &activation);
+    settleRead(call, its_session);
   } else {
-    settleWrite(call, activation, std::move(changes));
+    settleWrite(call, its_session, std::move(changes));
     call->function->metrics->kept.change(activation.key, grownBy(activation, bytes));
   }
 }
@@ -345,20 +427,41 @@ void FunctionHost::noteAccess(Activation& activation) {
   if (activation.instance) activation.record.instance = activation.instance->instance->id();
 }
 
-void FunctionHost::settleWrite(const CallPtr& call, Activation& activation,
-                               state::Changes changes) {
-  noteAccess(activation);
+void FunctionHost::settleWrite(const CallPtr& call, const ActivationPtr& activation,
+                               state::Changes changes, std::optional<events::CallAppend> append) {
+  noteAccess(*activation);
   store::Batch batch;
   batch.operations.reserve(changes.size() + 1);
-  state::appendTo(batch, std::move(changes), activation.space);
-  commit(activation, std::move(batch));
-  activation.newest->settle(call);
+  state::appendTo(batch, std::move(changes), activation->space);
+  if (append) {
+    std::move(append->operations.begin(), append->operations.end(),
+              std::back_inserter(batch.operations));
+    batch.listings = std::move(append->listings);
+  }
+  if (call->journal) call->journal->addTo(batch, *call);
+  if (!call->sent.empty()) queued_.addSent(batch, *call, activation);
+  countBytes(*activation);
+  commit(*activation, std::move(batch));
+  if (append && append->intent) {
+    group_.add(settleAfterIntent(call, activation->newest, *std::move(append->intent)));
+    return;
+  }
+  activation->newest->settle(call);
 }
 
-void FunctionHost::settleRead(const CallPtr& call, Activation* activation) {
-  if (activation == nullptr) return call->settle();
+void FunctionHost::settleRead(const CallPtr& call, const ActivationPtr& activation) {
+  if (activation == nullptr) {
+    // What a driven call has sent goes with its end.
+    if (!call->sent.empty() && !call->is_driven) return queued_.sendStateless(call);
+    return call->settle();
+  }
   noteAccess(*activation);
-  if (mustBeRecorded(*activation)) commit(*activation, {});
+  store::Batch batch;
+  if (call->journal) call->journal->addTo(batch, *call);
+  if (!call->sent.empty()) queued_.addSent(batch, *call, activation);
+  if (!batch.operations.empty() || mustBeRecorded(*activation) || !isSurelyOurs(*activation)) {
+    commit(*activation, std::move(batch));
+  }
   activation->newest->settle(call);
 }
 
@@ -372,20 +475,15 @@ ActivationPtr FunctionHost::findUsable(const std::string& session_key) {
   return nullptr;
 }
 
-Async<Result<ActivationPtr>> FunctionHost::activate(const Call& call) {
-  const Signal<Result<ActivationPtr>> loaded;
-  group_.add(loadActivation(*call.session_key, call.function, loaded));
-  Result<ActivationPtr> activation = co_await loaded;
-  if (activation) {
-    activations_[*call.session_key] = *activation;
-    node_.counts.activations.fetch_add(1, std::memory_order_relaxed);
-  }
-  needsTicks();
-  co_return activation;
+void FunctionHost::whenActive(const std::string& session_key, const FunctionPtr& function,
+                              Activated then) {
+  if (ActivationPtr activation = findUsable(session_key)) return then(std::move(activation));
+  std::vector<Activated>& waiting = loading_[session_key];
+  waiting.push_back(std::move(then));
+  if (waiting.size() == 1) group_.add(loadActivation(session_key, function));
 }
 
-Task<> FunctionHost::loadActivation(std::string session_key, FunctionPtr function,
-                                    Signal<Result<ActivationPtr>> loaded) {
+Task<> FunctionHost::loadActivation(std::string session_key, FunctionPtr function) {
   // Refused if the session was changed between the reading and the claim: by our own last commit
   // before it was forgotten, or by another owner.
   Result<ActivationPtr> activation = co_await load(session_key, function);
@@ -396,14 +494,51 @@ Task<> FunctionHost::loadActivation(std::string session_key, FunctionPtr functio
   if (!activation && activation.error().code() == Code::VersionConflict) {
     activation = Error(Code::Fenced, "the session is being taken over again and again");
   }
-  loaded.set(std::move(activation));
+  if (activation) {
+    activations_[session_key] = *activation;
+    by_use_.push_back(**activation);
+    use(**activation);
+    countBytes(**activation);
+    if (isOverBudget()) evict(node_.clock.now());
+    node_.counts.activations.fetch_add(1, std::memory_order_relaxed);
+    queued_.onActivated(**activation);
+  }
+  needsTicks();
+  const auto waiting = loading_.extract(session_key);
+  for (const Activated& then : waiting.mapped()) then(activation);
+}
+
+// The key of this node, if it may claim a session that was found to belong to `owner`.
+Task<Result<std::string>> FunctionHost::placeOf(std::string owner, std::string session_key) {
+  if (node_.members == nullptr) co_return std::string();
+  NIMBUS_CO_TRY(
+      cluster::Members::Place place,
+      co_await node_.members->place(std::move(owner), cluster::pointOf(id_, session_key)));
+  if (place.is_here) {
+    node_.members->elsewhere().forget(id_, session_key);
+    co_return std::move(place.self);
+  }
+  node_.members->elsewhere().remember(id_, session_key, place.owner);
+  co_return cluster::movedTo({std::move(place.owner), id_, std::move(session_key)});
+}
+
+bool FunctionHost::isSurelyOurs(const Activation& activation) const {
+  return node_.members == nullptr || node_.members->isSure(activation.term, node_.clock.now());
+}
+
+void FunctionHost::claimAnew(Activation& activation) const {
+  const std::uint64_t term = node_.members->term();
+  if (term == activation.term || term == 0) return;
+  activation.term = term;
+  activation.record.owner = node_.members->self();
+  activation.must_be_recorded = true;
 }
 
 // What was read is still so when the claim is applied: the claim expects the version of the record
 // that was read, and whoever changes the session changes that.
 Task<Result<ActivationPtr>> FunctionHost::load(std::string session_key, FunctionPtr function) {
   auto activation =
-      std::make_shared<Activation>(session_key, sessionPartition(function->id, session_key));
+      std::make_shared<Activation>(session_key, linePartition(function->id, session_key));
   std::vector<store::Query> queries = state::loadQueries();
   const std::size_t state_answers = queries.size();
   queries.emplace_back(store::query::GetRecord{kSessionSpace, kSessionRecord});
@@ -419,39 +554,52 @@ Task<Result<ActivationPtr>> FunctionHost::load(std::string session_key, Function
     NIMBUS_CO_TRY(record, SessionRecord::fromJson(stored->value));
     activation->record_version = stored->version;
   }
+  activation->term = node_.members != nullptr ? node_.members->term() : 0;
+  NIMBUS_CO_TRY(std::string owner, co_await placeOf(record.owner, session_key));
+  // After a restart it is nobody's who was ever met.
+  const bool was_others =
+      record.owner != owner && node_.members != nullptr && node_.members->hasMet(record.owner);
   const bool is_new = !stored || record.isOver(now);
-  activation->came_by = is_new ? Route::Created : Route::Miss;
+  activation->came_by = is_new ? Route::Created : (was_others ? Route::Moved : Route::Miss);
+  record.owner = std::move(owner);
   if (is_new) record.created_at = now;
   record.timeout = function->session_timeout;
   record.last_access = now;
   activation->last_number = record.reserved;
   reserveNumbers(*activation);
+  if (record.has_work) {
+    NIMBUS_CO_TRY(activation->backlog, co_await queued_.load(activation->partition));
+  }
 
   store::Batch batch;
   const store::Version version =
       stored ? versionOfClaim(stored->version) : versionOfFirstClaim(node_.random.next());
   batch.operations.emplace_back(putRecord(*activation, version));
-  if (!stored) batch.listings.push_back({sessionDirectory(function->id), session_key, ""});
+  if (!stored && !isLane(session_key)) {
+    batch.listings.push_back({sessionDirectory(function->id), session_key, ""});
+  }
   activation->newest = std::make_shared<Gate>(activation->commits);
   store::Chained chained;
   chained.listener = activation->newest;
   store::PendingCommit claim =
       node_.store.commit(activation->partition, std::move(batch), std::move(chained));
   NIMBUS_CO_CHECK(co_await claim.applied());
-  if (is_new) function->metrics->kept.change(session_key, {1, 0});
+  if (is_new && !isLane(session_key)) function->metrics->kept.change(session_key, {1, 0});
   co_return activation;
 }
 
 Task<Result<>> FunctionHost::removeSession(std::string session_key) {
+  store::Batch batch;
+  NIMBUS_CO_TRY(batch.listings, co_await queued_.cancelAll(session_key));
+  queued_.failWaiting(session_key, wasDeleted());
   if (const auto found = activations_.find(session_key); found != activations_.end()) {
     forget(found);
   }
   removed_[session_key] = node_.clock.now();
-  store::Batch batch;
   batch.operations.emplace_back(store::op::DropPartition{});
   batch.listings.push_back({sessionDirectory(id_), session_key, std::nullopt});
   store::PendingCommit commit =
-      node_.store.commit(sessionPartition(id_, session_key), std::nullopt, std::move(batch));
+      node_.store.commit(linePartition(id_, session_key), std::nullopt, std::move(batch));
   NIMBUS_CO_CHECK(co_await commit.done());
   co_return Result<>();
 }
@@ -460,30 +608,87 @@ Task<Result<>> FunctionHost::removeSession(std::string session_key) {
 // gap.
 void FunctionHost::writeDown(Activation& activation) {
   const SessionRecord& record = activation.record;
-  if (record.reserved == activation.last_number && record.last_access == activation.recorded_at) {
+  store::Batch batch;
+  queued_.tidy(activation, batch);
+  if (record.reserved == activation.last_number && record.last_access == activation.recorded_at &&
+      !activation.must_be_recorded) {
     return;
   }
   activation.record.reserved = activation.last_number;
-  store::Batch batch;
   batch.operations.emplace_back(putRecord(activation, activation.record_version + 1));
   send(activation, std::move(batch));
 }
 
-void FunctionHost::evictIdle(SteadyTime now) {
-  if (now < next_eviction_) return;
-  next_eviction_ = now + kEvictionPeriod;
-  std::erase_if(removed_, [&](const auto& one) { return now - one.second > kRememberRemoval; });
+std::size_t FunctionHost::handOver(Reason reason) {
+  const cluster::ViewPtr view = node_.members->view();
+  const SteadyTime now = node_.clock.now();
+  std::size_t left = 0;
   for (auto place = activations_.begin(); place != activations_.end();) {
     Activation& activation = *place->second;
-    const bool unused =
-        place->second.use_count() == 1 && now - activation.last_use > kIdleActivation;
-    if (!unused || !activation.isDurable()) {
+    if (activation.isDoomed()) {
+      forget(place++);
+      continue;
+    }
+    const std::string_view next = view->proposedFor(cluster::pointOf(id_, activation.key));
+    const bool must_go = !next.empty() && next != view->self;
+    const bool is_left_alone = reason == Reason::Leaving || isAtRest(activation, now);
+    const bool is_kept = !activation.isDurable() || loading_.contains(activation.key);
+    if (!must_go || !is_left_alone || is_kept) {
+      if (must_go) ++left;
       ++place;
       continue;
     }
+    if (!queued_.letGo(activation) || place->second.use_count() > 1) {
+      ++left;
+      ++place;
+      continue;
+    }
+    activation.record.owner = next;
+    activation.must_be_recorded = true;
     writeDown(activation);
     forget(place++);
   }
+  return left;
+}
+
+void FunctionHost::use(Activation& activation) {
+  activation.last_use = node_.clock.now();
+  if (!activation.is_linked()) return;  // it was forgotten while its call waited for it
+  by_use_.splice(by_use_.end(), by_use_, by_use_.iterator_to(activation));
+}
+
+void FunctionHost::countBytes(Activation& activation) {
+  const std::size_t bytes = activation.bytes();
+  const std::size_t before = std::exchange(activation.counted_bytes, bytes);
+  if (bytes == before) return;
+  node_.counts.activation_bytes.fetch_add(bytes - before, std::memory_order_relaxed);
+}
+
+bool FunctionHost::isOverBudget() const {
+  const std::size_t most = node_.cache.max_bytes;
+  return most != 0 && node_.counts.activation_bytes.load(std::memory_order_relaxed) > most;
+}
+
+bool FunctionHost::isInUse(const Activation& activation) const {
+  const auto place = activations_.find(activation.key);
+  return place->second.use_count() > 1 || !activation.isDurable() ||
+         (activation.backlog && activation.backlog->isBusy());
+}
+
+bool FunctionHost::evict(SteadyTime now) {
+  const auto wasUsedLately = [&](const Activation& activation) {
+    return node_.cache.idle == Millis::zero() || now - activation.last_use <= node_.cache.idle;
+  };
+  auto place = by_use_.begin();
+  for (int looked_at = 0; place != by_use_.end() && looked_at < kEvictedAtOnce; ++looked_at) {
+    Activation& oldest = *place;
+    if (wasUsedLately(oldest) && !isOverBudget()) return true;
+    ++place;
+    if (isInUse(oldest)) continue;
+    writeDown(oldest);
+    forget(activations_.find(oldest.key));
+  }
+  return place == by_use_.end();
 }
 
 // ---- Instances
@@ -541,6 +746,11 @@ void FunctionHost::onState(Pool::Running& running, const runtime::Frame& frame) 
     instance->flushSoon();
     return;
   }
+  if (head->string("operation") == "events.recent") {
+    group_.add(replyRecentEvents(instance, running.request, id, head->integer("count").value_or(0),
+                                 running.call));
+    return;
+  }
   const auto operation = readOperation(*head, frame);
   if (!operation || !scope || *scope == state::Scope::Invocation) {
     const Result<state::Answer> refused =
@@ -570,20 +780,39 @@ Task<> FunctionHost::replyFromFunctionState(std::shared_ptr<runtime::Instance> i
   instance->flushSoon();
 }
 
+// Here or on the node that owns the session, which may be changing.
+Task<Result<state::Answer>> FunctionHost::operateAnywhere(FunctionPtr function,
+                                                          std::string request_id,
+                                                          state::Operation operation) {
+  Result<state::Answer> answer = Error(Code::Internal, "nobody was asked");
+  for (int attempt = 0; attempt < kOwnersAsked; ++attempt) {
+    CallPtr act(new Call);
+    act->function = function;
+    act->request_id = request_id;
+    act->session_key = "_default";
+    act->operation = operation;
+    node_.submit(act);
+    co_await act->settled.wait();
+    answer = std::move(act->outcome.answer);
+    if (act->outcome.error) answer = *act->outcome.error;
+    std::optional<cluster::Moved> moved;
+    if (!answer) moved = cluster::movedIn(answer.error());
+    if (!moved || !node_.operate) co_return answer;
+    answer = co_await node_.operate(*std::move(moved), std::move(act));
+    if (answer || !cluster::movedIn(answer.error())) co_return answer;
+    asio::steady_timer pause(executor_, kSoon);
+    co_await pause.async_wait(asio::use_awaitable);
+  }
+  co_return answer;
+}
+
 Task<> FunctionHost::replyFromDefaultSession(std::shared_ptr<runtime::Instance> instance,
                                              std::uint64_t request, std::int64_t id,
                                              state::Operation operation, CallPtr call) {
   const state::Operation::Kind kind = operation.kind;
-  CallPtr act(new Call);
-  act->function = call->function;
-  act->request_id = fmt::format("{}/{}", call->request_id, id);
-  act->session_key = "_default";
-  act->operation = std::move(operation);
   const SteadyTime begun = node_.clock.now();
-  node_.submit(act);
-  co_await act->settled.wait();
-  Result<state::Answer> answer = std::move(act->outcome.answer);
-  if (act->outcome.error) answer = *act->outcome.error;
+  Result<state::Answer> answer = co_await operateAnywhere(
+      call->function, fmt::format("{}/{}", call->request_id, id), std::move(operation));
   call->function->metrics->operation(kind, state::Scope::Session, codeOf(answer),
                                      node_.clock.now() - begun);
   writeStateReply(instance->outgoing(), request, id, kind, answer);
@@ -614,7 +843,15 @@ void FunctionHost::tick() {
       ++i;
     }
   }
-  evictIdle(now);
+  if (now >= next_balance_ && node_.members != nullptr && node_.members->hasOthers() &&
+      !node_.members->isLeaving()) {
+    next_balance_ = now + kBalancePeriod;
+    handOver(Reason::Balance);
+  }
+  if (now >= next_eviction_) {
+    std::erase_if(removed_, [&](const auto& one) { return now - one.second > kRememberRemoval; });
+    next_eviction_ = now + (evict(now) ? kEvictionPeriod : kSoon);
+  }
   if (!activations_.empty()) next = std::min(next, next_eviction_);
   ticks_soon_ = next <= now + kSoon;
   if (next == SteadyTime::max() || stopping_) return;
@@ -628,7 +865,12 @@ Task<> FunctionHost::endPool(std::shared_ptr<Pool> pool) {
   co_await pool->stop();
 }
 
+void FunctionHost::cancelRunning(const Call& call) {
+  for (const auto& pool : pools_) pool->cancel(call);
+}
+
 Task<> FunctionHost::retire() {
+  for (const auto& [key, activation] : activations_) queued_.failWaiting(key, wasDeleted());
   while (!activations_.empty()) forget(activations_.begin());
   for (const auto& pool : std::exchange(pools_, {})) co_await pool->stop();
 }
@@ -636,6 +878,8 @@ Task<> FunctionHost::retire() {
 Task<> FunctionHost::stop() {
   stopping_ = true;
   timer_.cancel();
+  for (const auto& [key, activation] : activations_) queued_.failWaiting(key, serverStops());
+  co_await queued_.stop();
   for (const auto& pool : std::exchange(pools_, {})) co_await pool->stop();
   for (const auto& [key, activation] : activations_) {
     if (!activation->isDoomed()) writeDown(*activation);

@@ -4,13 +4,14 @@
 //
 // Single-threaded: every member is called on the shard's thread.
 
-#include "base/random.h"
 #include "base/steady_clock.h"
 #include "base/task_group.h"
 #include "session/activation.h"
 #include "session/call.h"
 #include "session/function_log.h"
+#include "session/node.h"
 #include "session/pool.h"
+#include "session/queued_calls.h"
 #include "store/store.h"
 
 #include <boost/asio/any_io_executor.hpp>
@@ -18,7 +19,6 @@
 #include <nimbus/dispatch/async.h>
 #include <nimbus/dispatch/task.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,32 +27,17 @@
 
 namespace nimbus::session {
 
-// What is in memory, of all functions.
-struct Counts {
-  std::atomic<std::size_t> activations = 0;
-  std::atomic<std::size_t> instances = 0;
-};
-
-// What all hosts of a node share. Everything must outlive them, and be safe from any thread.
-struct Node {
-  std::string id;  // of this server
-  store::Store& store;
-  runtime::Keeper& keeper;
-  const SteadyClock& clock;
-  Random& random;
-  Counts& counts;
-  // Takes an operation of a stateless call to the session it is for.
-  std::function<void(const CallPtr&)> submit;
-};
-
-class FunctionHost final : public Pool::Host {
+class FunctionHost final : public Pool::Host, public QueuedCalls::Host {
  public:
   FunctionHost(Node& node, std::string function_id, const boost::asio::any_io_executor& executor,
                std::shared_ptr<FunctionLog> log);
   ~FunctionHost() override;
 
   // Takes the call through to its outcome. Calls of one session must not overlap.
-  dispatch::Async<dispatch::TaskOutcome> run(CallPtr call);
+  dispatch::Async<dispatch::TaskOutcome> run(CallPtr call) override;
+
+  // The asynchronous calls of the function.
+  QueuedCalls& queued() { return queued_; }
 
   // Starts an instance of it, loads it and ends it: an error says why it does not load.
   Task<Result<>> tryOut(FunctionPtr function);
@@ -62,6 +47,12 @@ class FunctionHost final : public Pool::Host {
 
   // What is in memory; null if it is not.
   const Activation* find(std::string_view session_key) const;
+
+  // Lets go of sessions that other nodes are to have, if nothing of them goes on: of all when this
+  // node leaves, else of those that the ring proposes others for and that rest. How many are left
+  // that should go.
+  enum class Reason : std::uint8_t { Leaving, Balance };
+  std::size_t handOver(Reason reason);
 
   // The function is gone: ends its instances and forgets its sessions.
   Task<> retire();
@@ -77,29 +68,52 @@ class FunctionHost final : public Pool::Host {
                        const Pool::MemberPtr& member);
   // Null if it is not in memory, or not to be relied on.
   ActivationPtr findUsable(const std::string& session_key);
-  dispatch::Async<Result<ActivationPtr>> activate(const Call& call);
-  Task<> loadActivation(std::string session_key, FunctionPtr function,
-                        dispatch::Signal<Result<ActivationPtr>> loaded);
+  void whenActive(const std::string& session_key, const FunctionPtr& function,
+                  Activated then) override;
+  Task<> loadActivation(std::string session_key, FunctionPtr function);
   Task<Result<ActivationPtr>> load(std::string session_key, FunctionPtr function);
 
+  Task<Result<std::string>> placeOf(std::string owner, std::string session_key);
   void beginAnew(Activation& activation) const;
   void give(const Pool::Running& running, Activation* activation) const;
-  void conclude(Pool::Running& running, Activation* activation);
-  void runOperation(const CallPtr& call, Activation& activation);
+  void conclude(Pool::Running& running, const ActivationPtr& activation);
+
+  // What a call does with the event log of its session (call_events.cpp).
+  bool appendsEvents(const Pool::Running& running) const;
+  dispatch::Signal<bool> planEvents(Pool::Running& running, ActivationPtr activation);
+  Task<> planEvents(Pool::Running& running, ActivationPtr activation,
+                    dispatch::Signal<bool> planned);
+  Task<> settleAfterIntent(CallPtr call, GatePtr durable, events::Intent intent);
+  Task<> replyRecentEvents(std::shared_ptr<runtime::Instance> instance, std::uint64_t request,
+                           std::int64_t id, std::int64_t count, CallPtr call);
+  Task<Result<>> whenDurable(CallPtr call, GatePtr gate);
+
+  // Whether all that a call has sent can be; its error if not.
+  Result<> checkSent(const std::vector<SentCall>& sent) const;
+  void runOperation(const CallPtr& call, const ActivationPtr& activation);
 
   // Settles the call when what its answer depends on is durable: what it wrote; what it saw; that
   // its number is not given again after a crash.
-  void settleWrite(const CallPtr& call, Activation& activation, state::Changes changes);
-  void settleRead(const CallPtr& call, Activation* activation);
-  void commit(Activation& activation, store::Batch batch);
+  void settleWrite(const CallPtr& call, const ActivationPtr& activation, state::Changes changes,
+                   std::optional<events::CallAppend> append = std::nullopt);
+  void settleRead(const CallPtr& call, const ActivationPtr& activation);
+  void commit(Activation& activation, store::Batch batch) override;
+  void cancelRunning(const Call& call) override;
+  bool isStopping() const override { return stopping_; }
   void send(Activation& activation, store::Batch batch);
   void noteAccess(Activation& activation);
+  // Whether no other node can own the session: if not a commit must tell.
+  bool isSurelyOurs(const Activation& activation) const;
+  // After a lost lease what is in memory is claimed again, by the next commit.
+  void claimAnew(Activation& activation) const;
   void writeDown(Activation& activation);
 
   static Task<> endPool(std::shared_ptr<Pool> pool);
 
   Task<> replyFromFunctionState(std::shared_ptr<runtime::Instance> instance, std::uint64_t request,
                                 std::int64_t id, state::Operation operation, CallPtr call);
+  Task<Result<state::Answer>> operateAnywhere(FunctionPtr function, std::string request_id,
+                                              state::Operation operation);
   Task<> replyFromDefaultSession(std::shared_ptr<runtime::Instance> instance, std::uint64_t request,
                                  std::int64_t id, state::Operation operation, CallPtr call);
 
@@ -111,20 +125,32 @@ class FunctionHost final : public Pool::Host {
   void forget(std::unordered_map<std::string, ActivationPtr>::iterator place);
   void needsTicks() override;
   void tick();
-  void evictIdle(SteadyTime now);
+  // Somebody calls it.
+  void use(Activation& activation) override;
+  void countBytes(Activation& activation);
+  bool isOverBudget() const;
+  bool isInUse(const Activation& activation) const;
+  // Lets some go that nobody has called for long, or for which there is no room. False: there may
+  // be more of them.
+  bool evict(SteadyTime now);
 
   Node& node_;
   const std::string id_;
   const boost::asio::any_io_executor executor_;
   std::shared_ptr<FunctionLog> log_;
   std::unordered_map<std::string, ActivationPtr> activations_;
+  boost::intrusive::list<Activation>
+      by_use_;  // those of activations_, the one used last at the end
+  std::unordered_map<std::string, std::vector<Activated>> loading_;  // and who waits for it
   std::unordered_map<std::string, SteadyTime> removed_;  // calls accepted before are cancelled
   std::vector<std::shared_ptr<Pool>> pools_;             // the newest last
   boost::asio::steady_timer timer_;
   bool ticks_soon_ = false;
   SteadyTime next_eviction_;
+  SteadyTime next_balance_;
   bool stopping_ = false;
   TaskGroup group_;
+  QueuedCalls queued_;
 };
 
 }  // namespace nimbus::session

@@ -221,6 +221,11 @@ void FunctionMetrics::addTo(FunctionMetrics& sum) const {
   sum.running.add(running.value());
   sum.refused_full.add(refused_full.value());
   sum.refused_busy.add(refused_busy.value());
+  sum.accepted.add(accepted.value());
+  sum.retried.add(retried.value());
+  sum.failed_for_good.add(failed_for_good.value());
+  sum.parked.add(parked.value());
+  sum.cancelled.add(cancelled.value());
   addEach(routes, sum.routes);
   sum.instances.add(instances.value());
   operations.addTo(sum.operations);
@@ -332,6 +337,19 @@ void FunctionMetricsTable::expose(Scrape& scrape) const {
     };
     add("queue_full", metrics.refused_full);
     add("busy", metrics.refused_busy);
+  });
+  scrape.family(Kind::Counter, "nimbus_async_invocations_total",
+                "Asynchronous calls: accepted, tried again, failed, given up, cancelled.");
+  eachFunction([&](const std::string& id, const FunctionMetrics& metrics) {
+    const auto add = [&](const char* event, const Tally& count) {
+      if (count.value() == 0) return;
+      scrape.sample({{"function_id", id}, {"event", event}}, shown(count));
+    };
+    add("accepted", metrics.accepted);
+    add("retried", metrics.retried);
+    add("failed", metrics.failed_for_good);
+    add("parked", metrics.parked);
+    add("cancelled", metrics.cancelled);
   });
   gauge("nimbus_instances", "Processes that run the function.", &FunctionMetrics::instances);
   scrape.family(Kind::Counter, "nimbus_session_route_total",

@@ -161,6 +161,12 @@ struct FunctionMetrics {
   Tally running;
   Tally refused_full;  // the line was as long as it may be
   Tally refused_busy;  // the caller did not want to wait
+  Tally accepted;      // asynchronous calls, as are
+  Tally retried;
+  Tally failed_for_good;
+  Tally parked;
+  Tally cancelled;
+  Tally noted;  // sessions of which more is to be known before a call is taken; see LineNote
   std::array<Tally, 4> routes;
   Tally instances;
   OperationTallies operations;

@@ -15,6 +15,10 @@ std::string loadHead(const FunctionSpec& function) {
   appendJsonString(head, function.handler);
   head += R"(,"directory":)";
   appendJsonString(head, function.directory);
+  if (!function.dependencies.empty()) {
+    head += R"(,"dependencies":)";
+    appendJsonString(head, function.dependencies);
+  }
   head += R"(,"env":{)";
   bool first = true;
   for (const auto& [name, value] : function.env) {

@@ -6,11 +6,27 @@
 
 namespace nimbus::session {
 
+namespace {
+
+// A stale owner finds out by a version: of the session's record, or of what the new owner has
+// written since.
+bool tellsOfAnotherOwner(const Error& why) {
+  return why.code() == Code::VersionConflict ||
+         (why.code() == Code::Conflict && why.field("current_version", -1) >= 0);
+}
+
+}  // namespace
+
 Error Chain::lose(const Error& why) {
   const std::lock_guard lock(mutex_);
   if (!why_) why_ = why;
   lost_.store(true, std::memory_order_release);
   return *why_;
+}
+
+bool Chain::isLostToAnother() {
+  const std::lock_guard lock(mutex_);
+  return why_ && tellsOfAnotherOwner(*why_);
 }
 
 void Gate::settle(Call& call, const Result<>& durable) {
@@ -22,10 +38,9 @@ void Gate::settle(Call& call, const Result<>& durable) {
                {"request_id", call.request_id},
                {"code", codeName(why.code())},
                {"error", why.message()}});
-    // A stale owner finds out by a version; callers know it by one name.
-    const bool stale = why.code() == Code::VersionConflict;
-    call.outcome.error =
-        stale ? Error(Code::Fenced, "the session was changed by another owner") : why;
+    call.outcome.error = tellsOfAnotherOwner(why)
+                             ? Error(Code::Fenced, "the session was changed by another owner")
+                             : why;
     call.outcome.failure.reset();
     call.outcome.seq = 0;  // nothing says that its number is not given again
   }

@@ -23,6 +23,8 @@ class Chain {
 
   // One of them was; why the first was.
   Error lose(const Error& why);
+  // Whether somebody else has changed what they build on.
+  bool isLostToAnother();
 
  private:
   std::atomic<bool> lost_ = false;

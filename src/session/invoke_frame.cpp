@@ -67,7 +67,9 @@ void appendContext(std::string& out, const Call& call, Timestamp deadline) {
   } else {
     out += R"(null,"session_seq":null)";
   }
-  out += R"(,"attempt":1,"deadline_ms":)";
+  out += R"(,"attempt":)";
+  appendNumber(out, call.attempt);
+  out += R"(,"deadline_ms":)";
   appendNumber(out, deadline.time_since_epoch().count());
   out += R"(,"traceparent":)";
   if (call.traceparent.empty()) {

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "session/operation_counts.h"
+#include "session/outbox.h"
 
 #include <fmt/format.h>
 
@@ -25,8 +26,11 @@ constexpr Millis kTick{10};
 constexpr Millis kLook{250};
 constexpr Millis kIdle{60'000};
 constexpr Millis kLoadPatience{30'000};
-// How long other calls of an instance may take to finish after one of its calls hung.
+// How long other calls of an instance may take to finish after one of its calls hung, and a call
+// that was cancelled.
 constexpr Millis kGrace{5'000};
+// What a step of priority is worth, in time waited.
+constexpr Millis kStep{1'000};
 
 std::optional<Timestamp> expiryOf(std::int64_t millis) {
   if (millis == 0) return std::nullopt;
@@ -48,6 +52,32 @@ bool forEachEntry(const JsonValue& head, std::string_view name, std::size_t memb
     if (!take(std::string(*parts[0].string()), parts)) return false;
   }
   return true;
+}
+
+// [[function, session or null, delay]...]; `value`: where its payloads begin among the frame's.
+bool readSent(const JsonValue& head, const Frame& frame, std::size_t value,
+              std::vector<SentCall>& sent) {
+  const auto list = head.member("sends");
+  if (!list) return true;
+  if (!list->isArray()) return false;
+  for (const JsonValue& one : list->elements()) {
+    const std::vector<JsonValue> parts = one.elements();
+    if (parts.size() != 3 || !parts[0].string() || !parts[2].integer()) return false;
+    if (value >= frame.values.size() || sent.size() == kMostSent) return false;
+    SentCall call;
+    call.function_id = std::string(*parts[0].string());
+    if (const auto key = parts[1].string()) call.session_key = std::string(*key);
+    call.delay = Millis(*parts[2].integer());
+    call.payload = std::string(frame.values[value++]);
+    sent.push_back(std::move(call));
+  }
+  return true;
+}
+
+// Whether the payloads of what was sent are JSON: the last thing, as it ends what the head is.
+bool checkSentPayloads(const std::vector<SentCall>& sent) {
+  return std::all_of(sent.begin(), sent.end(),
+                     [](const SentCall& one) { return checkJson(one.payload).has_value(); });
 }
 
 bool readChanges(const JsonValue& head, const Frame& frame, state::Changes& changes) {
@@ -76,8 +106,30 @@ bool readChanges(const JsonValue& head, const Frame& frame, state::Changes& chan
                       });
 }
 
+// The events stand behind the values of the writes.
+bool readEvents(const JsonValue& head, const Frame& frame, Ending& ending) {
+  const std::int64_t count = head.integer("events").value_or(0);
+  const std::size_t begin = 1 + ending.changes.writes.size();
+  if (count < 0 || begin + static_cast<std::size_t>(count) > frame.values.size()) return false;
+  for (std::int64_t i = 0; i < count; ++i) {
+    ending.events.emplace_back(frame.values[begin + static_cast<std::size_t>(i)]);
+  }
+  return true;
+}
+
 double millisOf(SteadyTime::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+bool takesTurns(const Call& call) {
+  return call.is_driven || call.priority != kUsualPriority;
+}
+
+Ending wasCancelled() {
+  Ending ending;
+  ending.kind = Ending::Kind::Cancelled;
+  ending.failure.message = "the call was cancelled";
+  return ending;
 }
 
 // Of a log line; empty for a call without a session.
@@ -90,6 +142,9 @@ bool readResult(const Frame& frame, Ending& ending, FunctionMetrics& metrics) {
   const Result<JsonValue> head = parseJson(frame.head);
   if (!head || !head->isObject() || frame.values.empty()) return false;
   if (!readChanges(*head, frame, ending.changes)) return false;
+  if (!readEvents(*head, frame, ending)) return false;
+  const std::size_t sent = 1 + ending.changes.writes.size() + ending.events.size();
+  if (!readSent(*head, frame, sent, ending.sent)) return false;
   if (const auto operations = head->member("operations")) {
     countOperations(*operations, metrics.operations);
   }
@@ -98,14 +153,14 @@ bool readResult(const Frame& frame, Ending& ending, FunctionMetrics& metrics) {
     ending.failure.type = std::string(error->string("type").value_or("Error"));
     ending.failure.message = std::string(error->string("message").value_or(""));
     ending.failure.trace = std::string(error->string("trace").value_or(""));
-    return true;
+    return checkSentPayloads(ending.sent);
   }
   ending.kind = Ending::Kind::Returned;
   const auto status = head->integer("status").value_or(200);
   if (status < 200 || status > 599) return false;
   ending.status = static_cast<int>(status);
   ending.body = std::string(frame.values[0]);
-  return checkJson(ending.body).has_value();
+  return checkJson(ending.body).has_value() && checkSentPayloads(ending.sent);
 }
 
 }  // namespace
@@ -129,13 +184,14 @@ unsigned Pool::slotsForAnyone() const {
   return members_.size() >= function_->max_instances ? slots() : function_->concurrency;
 }
 
-Pool::MemberPtr Pool::bestFree() const {
+Pool::MemberPtr Pool::bestFree(bool takes_turns) const {
+  const unsigned slots = takes_turns ? function_->concurrency : slotsForAnyone();
   const auto runsAtOnce = [this](const MemberPtr& member) {
     return member->taken < function_->concurrency;
   };
   MemberPtr best;
   for (const MemberPtr& member : members_) {
-    if (!member->isUsable() || member->taken >= slotsForAnyone()) continue;
+    if (!member->isUsable() || member->taken >= slots) continue;
     const bool better = !best || (runsAtOnce(member) && !runsAtOnce(best)) ||
                         (runsAtOnce(member) == runsAtOnce(best) && member->bound < best->bound);
     if (better) best = member;
@@ -143,27 +199,37 @@ Pool::MemberPtr Pool::bestFree() const {
   return best;
 }
 
-Pool::MemberPtr Pool::tryTake(const MemberPtr& bound) {
+Pool::MemberPtr Pool::tryTake(const MemberPtr& bound, const Call& call) {
   MemberPtr member;
+  if (takesTurns(call)) return member;
   if (isOurs(bound)) {
     if (bound->taken < slots() && bound->waiting.empty()) member = bound;
   } else if (waiting_.empty()) {
-    member = bestFree();
+    member = bestFree(false);
   }
   if (member) ++member->taken;
   return member;
 }
 
-dispatch::Signal<Result<Pool::MemberPtr>> Pool::take(const MemberPtr& bound) {
+void Pool::enqueue(std::deque<Waiting>& line, Waiting one) {
+  auto place = line.end();
+  while (place != line.begin() && std::prev(place)->rank > one.rank) --place;
+  line.insert(place, std::move(one));
+}
+
+dispatch::Signal<Result<Pool::MemberPtr>> Pool::take(const MemberPtr& bound, const Call& call) {
   dispatch::Signal<Result<MemberPtr>> signal;
   if (stopping_) {
     signal.set(Error(Code::Unavailable, "the server is stopping"));
     return signal;
   }
+  const SteadyTime now = parts_.clock.now();
+  Waiting one{signal, now, now - (call.priority - kUsualPriority) * kStep, takesTurns(call)};
   if (isOurs(bound)) {
-    bound->waiting.push_back(signal);
+    enqueue(bound->waiting, std::move(one));
+    serveBound(bound);
   } else {
-    waiting_.push_back({signal, parts_.clock.now()});
+    enqueue(waiting_, std::move(one));
     if (members_.empty() && starting_ == 0) start();
     serveWaiting();
   }
@@ -173,12 +239,7 @@ dispatch::Signal<Result<Pool::MemberPtr>> Pool::take(const MemberPtr& bound) {
 
 void Pool::release(const MemberPtr& member) {
   --member->taken;
-  if (member->isUsable() && !member->waiting.empty() && member->taken < slots()) {
-    ++member->taken;
-    const auto signal = std::move(member->waiting.front());
-    member->waiting.pop_front();
-    signal.set(member);
-  }
+  if (!member->waiting.empty()) serveBound(member);
   if (member->taken == 0) {
     member->idle_since = parts_.clock.now();
     if (member->retiring) kill(member, member->retired_for, "replaced");
@@ -186,9 +247,20 @@ void Pool::release(const MemberPtr& member) {
   serveWaiting();
 }
 
+void Pool::serveBound(const MemberPtr& member) {
+  while (!member->waiting.empty() && member->isUsable()) {
+    const bool takes_turns = member->waiting.front().takes_turns;
+    if (member->taken >= (takes_turns ? function_->concurrency : slots())) return;
+    ++member->taken;
+    const auto signal = std::move(member->waiting.front().signal);
+    member->waiting.pop_front();
+    signal.set(member);
+  }
+}
+
 void Pool::serveWaiting() {
   while (!waiting_.empty()) {
-    const MemberPtr member = bestFree();
+    const MemberPtr member = bestFree(waiting_.front().takes_turns);
     if (!member) return;
     ++member->taken;
     const auto signal = std::move(waiting_.front().signal);
@@ -272,9 +344,7 @@ void Pool::retire(const MemberPtr& member, std::string_view reason, const std::s
   member->retiring = true;
   member->retired_for = reason;
   if (member->taken == 0) kill(member, reason, why);
-  for (auto& signal : std::exchange(member->waiting, {})) {
-    waiting_.push_back({std::move(signal), parts_.clock.now()});
-  }
+  for (Waiting& one : std::exchange(member->waiting, {})) enqueue(waiting_, std::move(one));
 }
 
 void Pool::onEnd(Instance& instance, const std::string& why) {
@@ -299,15 +369,14 @@ void Pool::onEnd(Instance& instance, const std::string& why) {
                                                         {"why", why}});
       running->ending.kind = Ending::Kind::Crashed;
       running->ending.failure.message = "the instance that ran the call ended: " + why;
+      if (running->cancelled_at) running->ending = wasCancelled();
       running->ended.set(Running::Fate::Ended);
     } else {
       running->ended.set(Running::Fate::NeverBegan);
     }
   }
-  for (auto& signal : std::exchange(member->waiting, {})) {
-    waiting_.push_back({std::move(signal), parts_.clock.now()});
-  }
-  if (stopping_) return;
+  for (Waiting& one : std::exchange(member->waiting, {})) enqueue(waiting_, std::move(one));
+  if (stopping_) return refuseWaiting();
   const bool missing = members_.size() + starting_ < function_->min_instances ||
                        (members_.empty() && !waiting_.empty());
   if (missing && starting_ == 0) start();
@@ -355,6 +424,7 @@ void Pool::onFrame(Instance& instance, const Frame& frame) {
     kill(member, "protocol", "its Result does not keep to the protocol");
     return;
   }
+  if (running->cancelled_at) running->ending = wasCancelled();
   member->running.erase(place);
   noteBegun(*member);
   if (!running->begun) running->begun = parts_.clock.now();  // out of turn, which harms only itself
@@ -395,6 +465,32 @@ void Pool::timeOut(const MemberPtr& member, Running& running) {
   retire(member, "timeout", "a call hung");
 }
 
+void Pool::cancel(const Call& call) {
+  for (const MemberPtr& member : members_) {
+    for (Running* const running : member->running) {
+      if (running->call.get() != &call || running->over || running->cancelled_at) continue;
+      running->cancelled_at = parts_.clock.now();
+      runtime::FrameWriter writer(member->instance->outgoing(), FrameType::Cancel, running->request,
+                                  1);
+      writer.segment(R"({"reason":"cancelled"})");
+      writer.finish();
+      member->instance->flushSoon();
+      parts_.host.needsTicks();
+    }
+  }
+}
+
+void Pool::endCancelled(const MemberPtr& member, Running& running) {
+  log::info("a call that was cancelled did not end", {{"function", function_->id},
+                                                      {"session", sessionOf(*running.call)},
+                                                      {"request_id", running.call->request_id},
+                                                      {"instance", member->instance->id()}});
+  running.over.emplace();
+  running.ending = wasCancelled();
+  running.ended.set(Running::Fate::Ended);
+  retire(member, "cancelled", "a call that was cancelled did not end");
+}
+
 SteadyTime Pool::tick(SteadyTime now) {
   bool runs = false;
   for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
@@ -402,6 +498,8 @@ SteadyTime Pool::tick(SteadyTime now) {
       runs = true;
       const bool is_late = running->begun && now - *running->begun >= running->call->timeout;
       if (is_late && !running->over) timeOut(member, *running);
+      const bool is_unwanted = running->cancelled_at && now - *running->cancelled_at >= kGrace;
+      if (is_unwanted && !running->over) endCancelled(member, *running);
     }
     const auto begun = [](const Running* running) { return running->begun && !running->over; };
     const auto hangs = [](const Running* running) { return running->over.has_value(); };
@@ -438,7 +536,9 @@ void Pool::checkMemory() {
   if (function_->memory_mb == 0) return;
   const std::size_t limit = std::size_t{function_->memory_mb} * 1024 * 1024;
   for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
-    if (member->running.empty() || member->instance->residentBytes() <= limit) continue;
+    if (member->running.empty()) continue;
+    member->instance->checkMemory();
+    if (member->instance->residentBytes() <= limit) continue;
     kill(member, "memory",
          fmt::format("it used more than its {} MB of memory", function_->memory_mb));
   }
@@ -450,11 +550,15 @@ bool Pool::isIdle() const {
                      [](const MemberPtr& member) { return member->taken == 0; });
 }
 
-Task<> Pool::stop() {
-  stopping_ = true;
+void Pool::refuseWaiting() {
   for (const Waiting& one : std::exchange(waiting_, {})) {
     one.signal.set(Error(Code::Unavailable, "the server is stopping"));
   }
+}
+
+Task<> Pool::stop() {
+  stopping_ = true;
+  refuseWaiting();
   for (const MemberPtr& member : std::vector<MemberPtr>(members_)) {
     kill(member, "stopped", "the server is stopping");
   }

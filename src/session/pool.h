@@ -6,6 +6,7 @@
 
 #include "base/steady_clock.h"
 #include "base/task_group.h"
+#include "events/call_append.h"
 #include "runtime/instance.h"
 #include "session/call.h"
 #include "state/space.h"
@@ -24,18 +25,32 @@ namespace nimbus::session {
 
 // How a call in an instance ended.
 struct Ending {
-  enum class Kind : std::uint8_t { Returned, Raised, Crashed, TimedOut };
+  enum class Kind : std::uint8_t { Returned, Raised, Crashed, TimedOut, Cancelled };
 
   Kind kind = Kind::Crashed;
   int status = 200;
   std::string body = {};
   state::Changes changes = {};
-  FunctionFailure failure = {};  // Raised; Crashed and TimedOut have a message
+  std::vector<std::string> events = {};           // that it appended, as JSON
+  std::optional<events::CallAppend> append = {};  // what becomes of them
+  std::vector<SentCall> sent = {};
+  FunctionFailure failure = {};  // Raised; the others but Returned have a message
 };
 
 class Pool final : public runtime::Instance::Listener {
  public:
   struct Running;
+  struct Member;
+  using MemberPtr = std::shared_ptr<Member>;
+
+  // Somebody who waits for a slot. Who has waited longest is the first; each step of priority
+  // counts as much as a second of waiting, so nobody waits for ever.
+  struct Waiting {
+    dispatch::Signal<Result<MemberPtr>> signal;
+    SteadyTime since;
+    SteadyTime rank;
+    bool takes_turns = false;  // takes no slot ahead of its turn, so that others can pass it
+  };
 
   // An instance that may be given calls: as many as it runs at once, and some ahead, which wait in
   // it for their turn, so that it need not wait for us between two.
@@ -51,11 +66,10 @@ class Pool final : public runtime::Instance::Listener {
     SteadyTime idle_since;
     SteadyTime kill_at = SteadyTime::max();
     std::vector<Running*> running;  // in the order in which they were given
-    std::deque<dispatch::Signal<Result<std::shared_ptr<Member>>>> waiting;
+    std::deque<Waiting> waiting;
 
     bool isUsable() const { return !retiring && !instance->hasEnded(); }
   };
-  using MemberPtr = std::shared_ptr<Member>;
 
   // A call that an instance has been given. It lies with whoever waits for it, until it is over.
   struct Running {
@@ -70,6 +84,8 @@ class Pool final : public runtime::Instance::Listener {
     dispatch::Signal<Fate> ended;
     // Only of one that has timed out: nothing of it runs any more.
     std::optional<dispatch::Signal<bool>> over;
+    // Its instance was told that nobody wants it; it is ended if this does not help.
+    std::optional<SteadyTime> cancelled_at;
   };
 
   // What the pool does not know itself.
@@ -99,9 +115,10 @@ class Pool final : public runtime::Instance::Listener {
   const FunctionSpec& function() const { return *function_; }
 
   // A slot of the instance it sticks to, if that lives; else of any. Null: none is free.
-  MemberPtr tryTake(const MemberPtr& bound);
-  // The next that is free.
-  dispatch::Signal<Result<MemberPtr>> take(const MemberPtr& bound);
+  MemberPtr tryTake(const MemberPtr& bound, const Call& call);
+  // The next that is free. What is driven or has a priority of its own is given no slot ahead of
+  // its turn.
+  dispatch::Signal<Result<MemberPtr>> take(const MemberPtr& bound, const Call& call);
   // Gives the slot back.
   void release(const MemberPtr& member);
 
@@ -109,6 +126,10 @@ class Pool final : public runtime::Instance::Listener {
   // nextRequest() gave. `running` ends later; never at once.
   std::uint64_t nextRequest(Member& member) { return member.next_request++; }
   void begin(Running& running);
+
+  // Tells the instance that runs the call that nobody wants it; see Running::cancelled_at. Nothing
+  // happens if none runs it.
+  void cancel(const Call& call);
 
   // What is due: calls that have run out of time, instances that are missing, idle or too large.
   // Says when it must be called again.
@@ -124,18 +145,14 @@ class Pool final : public runtime::Instance::Listener {
   // session finds another instance sooner.
   static constexpr unsigned kAhead = 16;
 
-  struct Waiting {
-    dispatch::Signal<Result<MemberPtr>> signal;
-    SteadyTime since;
-  };
-
   void onFrame(runtime::Instance& instance, const runtime::Frame& frame) override;
   void onOutput(runtime::Instance& instance, runtime::Stream stream,
                 std::string_view lines) override;
   void onEnd(runtime::Instance& instance, const std::string& why) override;
 
   const MemberPtr& memberOf(const runtime::Instance& instance) const;
-  MemberPtr bestFree() const;
+  MemberPtr bestFree(bool takes_turns) const;
+  static void enqueue(std::deque<Waiting>& line, Waiting one);
   // Calls that an instance may hold: of sessions that stick to it, and of others.
   unsigned slots() const { return function_->concurrency + kAhead; }
   unsigned slotsForAnyone() const;
@@ -147,8 +164,11 @@ class Pool final : public runtime::Instance::Listener {
   void start();
   Task<> startMember();
   void serveWaiting();
+  void refuseWaiting();
+  void serveBound(const MemberPtr& member);
   void retire(const MemberPtr& member, std::string_view reason, const std::string& why);
   void timeOut(const MemberPtr& member, Running& running);
+  void endCancelled(const MemberPtr& member, Running& running);
   // Starts the clocks of calls whose turn has come.
   void noteBegun(Member& member) const;
   void checkMemory();

@@ -18,6 +18,13 @@ std::string SessionRecord::toJson() const {
     json += R"(,"instance":)";
     appendJsonString(json, instance);
   }
+  if (!owner.empty()) {
+    json += R"(,"owner":)";
+    appendJsonString(json, owner);
+  }
+  if (has_work) json += R"(,"has_work":true)";
+  if (is_paused) json += R"(,"paused":true)";
+  if (is_draining) json += R"(,"draining":true)";
   json += '}';
   return json;
 }
@@ -33,6 +40,10 @@ Result<SessionRecord> SessionRecord::fromJson(std::string_view json) {
     record.timeout = Millis(*timeout);
   }
   record.instance = std::string(root.string("instance").value_or(""));
+  record.owner = std::string(root.string("owner").value_or(""));
+  record.has_work = root.boolean("has_work").value_or(false);
+  record.is_paused = root.boolean("paused").value_or(false);
+  record.is_draining = root.boolean("draining").value_or(false);
   return record;
 }
 

@@ -22,6 +22,10 @@ struct SessionRecord {
   Timestamp last_access;
   std::optional<Millis> timeout;  // after last_access the session is gone; absent: never
   std::string instance;           // that ran its newest call
+  std::string owner;              // key of the node that has claimed it; empty: none has
+  bool has_work = false;          // there may be asynchronous calls of it
+  bool is_paused = false;         // starts no call
+  bool is_draining = false;       // takes no call
 
   std::optional<Timestamp> expiresAt() const {
     return timeout ? std::optional(last_access + *timeout) : std::nullopt;
