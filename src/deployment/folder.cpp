@@ -30,7 +30,8 @@ constexpr std::string_view kYaml = "function.yaml";
 constexpr std::string_view kJson = "function.json";
 
 constexpr std::array<std::string_view, 4> kNotCode = {kYaml, kJson, "README.md", "tests"};
-constexpr std::array<std::string_view, 3> kNeverCode = {"node_modules", ".git", "__pycache__"};
+constexpr std::array<std::string_view, 4> kNeverCode = {"node_modules", ".git", "__pycache__",
+                                                        ".nimbus"};
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kMainFiles = {{
     {"main.py", "python"},

@@ -15,7 +15,7 @@ namespace nimbus::deployment {
 
 // The body of the `PUT` that deploys the folder. Where nothing else is said the runtime follows
 // from the file main.py, main.js, main.mjs or main.cpp. Left out are README.md and tests of the
-// folder itself, and node_modules, .git and __pycache__ wherever they are. Blocks.
+// folder itself, and node_modules, .git, __pycache__ and .nimbus wherever they are. Blocks.
 Result<std::string> bodyOfFolder(const std::filesystem::path& folder);
 
 // Deploys every folder in `directory`, one after another, as a PUT would: what is as it was makes

@@ -2,14 +2,8 @@
 
 #include "base/log.h"
 #include "deployment/interpreters.h"
-#include "runtime/launcher.h"
+#include "deployment/tool.h"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,10 +12,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
-#include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -29,15 +20,26 @@
 namespace nimbus::deployment {
 namespace {
 
-namespace asio = boost::asio;
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 3> kExtensions = {".cpp", ".cc", ".cxx"};
 constexpr std::chrono::seconds kTimeLimit{60};
-// Of what the compiler says; the first error is what counts.
-constexpr std::size_t kMaxOutput = 64UL * 1024;
-constexpr std::chrono::milliseconds kUntilReaped{5000};
 constexpr std::string_view kEntry = "nimbus_entry.cpp";
+
+// The cell's /tmp bounds what can be made there.
+constexpr const char* kEntryInCell = "/tmp/nimbus_entry.cpp";
+constexpr std::size_t kMostProgram = 64UL * 1024 * 1024;
+// $0 is the entry's text, the rest is the compiler and what it is given. 2 GiB of memory, as much
+// time as there is anyway, no file longer than /tmp.
+constexpr const char* kInCell = R"(
+ulimit -c 0
+ulimit -v 2097152
+ulimit -t 60
+printf '%s' "$0" > /tmp/nimbus_entry.cpp
+if "$@" -o /tmp/program > /tmp/said 2>&1; then exec cat /tmp/program; fi
+head -c 65536 /tmp/said
+exit 1
+)";
 
 bool isSourceFile(const fs::path& path) {
   return std::find(kExtensions.begin(), kExtensions.end(), path.extension().string()) !=
@@ -72,38 +74,6 @@ std::string fileNameOf(std::string_view handler) {
   }
   return name;
 }
-
-Error failed(std::string_view what, const fs::path& path, int error) {
-  return {Code::Unavailable, fmt::format("{} {}: {}", what, path.string(), std::strerror(error))};
-}
-
-// A folder that is gone when this is.
-class Draft {
- public:
-  static Result<Draft> beside(const fs::path& program) {
-    std::error_code error;
-    fs::create_directories(program.parent_path(), error);
-    if (error) return failed("making", program.parent_path(), error.value());
-    std::string pattern = program.string() + ".XXXXXX";
-    if (::mkdtemp(pattern.data()) == nullptr) return failed("making", pattern, errno);
-    return Draft(fs::path(pattern));
-  }
-  Draft(Draft&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
-  Draft& operator=(Draft&&) = delete;
-  ~Draft() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-
-  fs::path file(std::string_view name) const { return path_ / name; }
-
- private:
-  explicit Draft(fs::path path) : path_(std::move(path)) {}
-
-  fs::path path_;
-};
 
 // All but the handler's, which the entry includes: so what it names need not be declared anywhere.
 std::vector<std::string> otherSources(const fs::path& directory, const std::string& source) {
@@ -168,31 +138,29 @@ void forEachLine(std::string_view text, Take take) {
   }
 }
 
-// Kills what was started unless it has ended by itself.
-class Started {
- public:
-  Started(runtime::Keeper& keeper, pid_t process) : keeper_(keeper), process_(process) {}
-  Started(const Started&) = delete;
-  Started& operator=(const Started&) = delete;
-  ~Started() {
-    if (!has_ended_) keeper_.kill(process_);
+// Cells see the system, and nothing that is installed elsewhere.
+bool isInCells(const std::string& program) {
+  std::error_code failed;
+  const fs::path real = fs::canonical(program, failed);
+  return !failed && real.string().starts_with("/usr/");
+}
+
+std::string entryOf(const NativeCode& code) {
+  return fmt::format("#include \"{}\"\n#include <nimbus/function.h>\nNIMBUS_FUNCTION({});\n",
+                     code.source, code.symbol);
+}
+
+Result<> checkRun(const ToolRun& run, const std::string& source) {
+  if (run.succeeded()) return {};
+  if (!run.status) {
+    return Error(Code::Unprocessable, fmt::format("CompileError: {} did not compile within {} s",
+                                                  source, kTimeLimit.count()))
+        .with("error_type", std::string("CompileError"))
+        .with("file", source);
   }
-
-  void hasEnded() { has_ended_ = true; }
-
- private:
-  runtime::Keeper& keeper_;
-  const pid_t process_;
-  bool has_ended_ = false;
-};
-
-// What a compiler says. Shared with the timer, whose handler may run when nobody reads any more.
-struct Reading {
-  Reading(const asio::any_io_executor& executor, int descriptor) : pipe(executor, descriptor) {}
-
-  asio::posix::stream_descriptor pipe;
-  bool is_late = false;
-};
+  return compileError(
+      run.output.empty() ? "the compiler failed: " + run.status->text() : run.output, source);
+}
 
 }  // namespace
 
@@ -267,74 +235,79 @@ Task<Result<>> NativeBuild::build(NativeCode code, fs::path directory) {
   const std::string compiler = findProgram({"c++", "g++", "clang++"});
   if (compiler.empty()) co_return noCompiler();
   NIMBUS_CO_TRY(const Draft draft, Draft::beside(code.program));
-  const fs::path entry = draft.file(kEntry);
-  std::ofstream text(entry);
-  text << "#include \"" << code.source << "\"\n"
-       << "#include <nimbus/function.h>\n"
-       << "NIMBUS_FUNCTION(" << code.symbol << ");\n";
-  text.close();
-  if (!text) co_return failed("writing", entry, errno);
-
   const fs::path program = draft.file("program");
-  std::vector<std::string> arguments = {compiler, "-std=c++20", "-O2", "-pthread"};
-  arguments.insert(arguments.end(), {"-iquote", ".", "-I", include_.string()});
-  arguments.insert(arguments.end(), {"-o", program.string(), entry.string()});
+  std::vector<std::string> command = {compiler, "-std=c++20", "-O2", "-pthread"};
+  command.insert(command.end(), {"-iquote", ".", "-I", include_.string()});
+
+  log::info("compiling a function", {{"code", directory.string()}});
+  if (is_confined_ && !isInCells(compiler)) {
+    log::warn("the compiler is not in /usr, so it runs outside the sandbox",
+              {{"compiler", compiler}});
+    NIMBUS_CO_CHECK(co_await compileHere(code, std::move(command), directory, program));
+  } else if (is_confined_) {
+    NIMBUS_CO_CHECK(co_await compileInCell(code, std::move(command), directory, program));
+  } else {
+    NIMBUS_CO_CHECK(co_await compileHere(code, std::move(command), directory, program));
+  }
+  std::error_code error;
+  // Whatever our umask is: an instance may run as another user.
+  constexpr fs::perms kForAll = fs::perms(0755);
+  fs::permissions(program, kForAll, error);
+  if (!error) fs::permissions(code.program.parent_path(), kForAll, error);
+  if (!error) fs::rename(program, code.program, error);
+  if (error) co_return fileError("moving the program to", code.program, error.value());
+  co_return Result<>();
+}
+
+Task<Result<>> NativeBuild::compileHere(NativeCode code, std::vector<std::string> compiler,
+                                        fs::path directory, fs::path program) {
+  const fs::path entry = program.parent_path() / kEntry;
+  std::ofstream text(entry);
+  text << entryOf(code);
+  text.close();
+  if (!text) co_return fileError("writing", entry, errno);
+  compiler.insert(compiler.end(), {"-o", program.string(), entry.string()});
+  for (std::string& source : otherSources(directory, code.source)) {
+    compiler.push_back(std::move(source));
+  }
+  runtime::Command command = cleanCommand(std::move(compiler));
+  command.directory = directory.string();
+  ToolOptions options;
+  options.time_limit = kTimeLimit;
+  NIMBUS_CO_TRY(const ToolRun run,
+                co_await runTool(cells_.keeper(), std::move(command), std::move(options)));
+  co_return checkRun(run, code.source);
+}
+
+// What the compiler makes stays in the cell, and comes out on the tool's one stream: the program if
+// all went well, else what was said.
+Task<Result<>> NativeBuild::compileInCell(NativeCode code, std::vector<std::string> compiler,
+                                          fs::path directory, fs::path program) {
+  NIMBUS_CO_TRY(runtime::Cell cell, co_await cells_.take(runtime::Network::None));
+  std::vector<runtime::CodeMount> mounts;
+  mounts.push_back(
+      {directory.lexically_relative(cells_.code()).string(), std::string(runtime::kCodePlace)});
+  NIMBUS_CO_CHECK(co_await cell.mount(std::move(mounts)));
+  std::vector<std::string> arguments = {"/bin/sh", "-c", kInCell, entryOf(code)};
+  arguments.insert(arguments.end(), compiler.begin(), compiler.end());
+  arguments.emplace_back(kEntryInCell);
   for (std::string& source : otherSources(directory, code.source)) {
     arguments.push_back(std::move(source));
   }
   runtime::Command command = cleanCommand(std::move(arguments));
-  // Its words are read by us, too.
-  std::erase_if(command.environment, [](const std::string& variable) {
-    return variable.starts_with("LC_ALL=") || variable.starts_with("LANG=");
-  });
-  command.environment.emplace_back("LC_ALL=C.UTF-8");
-  command.directory = directory.string();
-
-  log::info("compiling a function", {{"code", directory.string()}});
-  NIMBUS_CO_CHECK(co_await compile(std::move(command), code.source));
-  std::error_code error;
-  fs::rename(program, code.program, error);
-  if (error) co_return failed("moving the program to", code.program, error.value());
+  command.directory = runtime::kCodePlace;
+  ToolOptions options;
+  options.time_limit = kTimeLimit;
+  options.kept_output = kMostProgram;
+  options.cell = &cell;
+  NIMBUS_CO_TRY(const ToolRun run,
+                co_await runTool(cells_.keeper(), std::move(command), std::move(options)));
+  NIMBUS_CO_CHECK(checkRun(run, code.source));
+  std::ofstream file(program, std::ios::binary);
+  file << run.output;
+  file.close();
+  if (!file) co_return fileError("writing", program, errno);
   co_return Result<>();
-}
-
-Task<Result<>> NativeBuild::compile(runtime::Command command, std::string source) {
-  NIMBUS_CO_TRY(runtime::Connection connection, runtime::connect());
-  // One pipe for both of its outputs.
-  connection.theirs.out.reset(::fcntl(connection.theirs.err.get(), F_DUPFD_CLOEXEC, 0));
-  NIMBUS_CO_TRY(const pid_t process,
-                co_await keeper_.spawn(std::move(command), std::move(connection.theirs)));
-  Started started(keeper_, process);
-
-  const auto executor = co_await asio::this_coro::executor;
-  const auto reading = std::make_shared<Reading>(executor, connection.ours.err.release());
-  asio::steady_timer timer(executor, kTimeLimit);
-  timer.async_wait([reading](const boost::system::error_code& cancelled) {
-    if (cancelled) return;
-    reading->is_late = true;
-    boost::system::error_code ignored;
-    reading->pipe.cancel(ignored);
-  });
-  std::string output;
-  std::array<char, 4096> room;
-  const auto token = asio::as_tuple(asio::use_awaitable);
-  while (true) {
-    const auto [ended, size] = co_await reading->pipe.async_read_some(asio::buffer(room), token);
-    if (ended) break;
-    output.append(room.data(), std::min(size, kMaxOutput - output.size()));
-  }
-  timer.cancel();
-  if (reading->is_late) {
-    co_return Error(Code::Unprocessable, fmt::format("CompileError: {} did not compile within {} s",
-                                                     source, kTimeLimit.count()))
-        .with("error_type", std::string("CompileError"))
-        .with("file", source);
-  }
-  NIMBUS_CO_TRY(const runtime::ExitStatus status, co_await keeper_.exitOf(process, kUntilReaped));
-  started.hasEnded();
-  if (!status.signalled && status.number == 0) co_return Result<>();
-  if (output.empty()) output = "the compiler failed: " + status.text();
-  co_return compileError(output, source);
 }
 
 }  // namespace nimbus::deployment

@@ -5,7 +5,7 @@
 #include "base/task.h"
 #include "function/definition.h"
 #include "function/turns.h"
-#include "runtime/keeper.h"
+#include "runtime/cell.h"
 
 #include <filesystem>
 #include <optional>
@@ -35,9 +35,13 @@ Error compileError(std::string_view output, const std::string& source);
 // Any thread may use any member.
 class NativeBuild {
  public:
-  // `include` holds nimbus/function.h. `keeper` must outlive this.
-  NativeBuild(runtime::Keeper& keeper, std::filesystem::path include)
-      : keeper_(keeper), include_(std::move(include)) {}
+  // `include` holds nimbus/function.h, and is seen in cells. `cells` must outlive this.
+  NativeBuild(runtime::Cells& cells, std::filesystem::path include)
+      : cells_(cells), include_(std::move(include)) {}
+
+  // From now on compilers run in cells: source is a stranger's, and a compiler reads what it is
+  // told to. Before the first build.
+  void confine() { is_confined_ = true; }
 
   // Sees to it that the program is there. It is built beside the code, once: one build at a time,
   // so that deployments do not use up the machine. Whoever is cancelled stops his.
@@ -48,10 +52,14 @@ class NativeBuild {
 
  private:
   Task<Result<>> build(NativeCode code, std::filesystem::path directory);
-  Task<Result<>> compile(runtime::Command command, std::string source);
+  Task<Result<>> compileHere(NativeCode code, std::vector<std::string> compiler,
+                             std::filesystem::path directory, std::filesystem::path program);
+  Task<Result<>> compileInCell(NativeCode code, std::vector<std::string> compiler,
+                               std::filesystem::path directory, std::filesystem::path program);
 
-  runtime::Keeper& keeper_;
+  runtime::Cells& cells_;
   const std::filesystem::path include_;
+  bool is_confined_ = false;
   function::Turns turns_;
 };
 
