@@ -126,4 +126,13 @@ Result<AdminKey> openAdminKey(const std::string& directory, Random& random) {
   return admin;
 }
 
+Result<std::optional<AdminKey>> findAdminKey(const std::string& directory) {
+  AdminKey admin;
+  admin.path = directory + "/admin.key";
+  NIMBUS_TRY(auto known, readKey(admin.path));
+  if (!known) return std::optional<AdminKey>();
+  admin.key = *std::move(known);
+  return std::optional(std::move(admin));
+}
+
 }  // namespace nimbus::gateway

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/result.h"
 
+#include <optional>
 #include <string>
 
 namespace nimbus::gateway {
@@ -21,5 +22,8 @@ struct AdminKey {
 //
 // Errors: the directory cannot be written, or the file holds no key; it is then left as it is.
 Result<AdminKey> openAdminKey(const std::string& directory, Random& random);
+
+// The key of the directory, if it has one.
+Result<std::optional<AdminKey>> findAdminKey(const std::string& directory);
 
 }  // namespace nimbus::gateway

@@ -1,13 +1,19 @@
 #pragma once
 // Who may do what.
 //
-// A caller shows a key, `Authorization: Bearer nk_...`; a key belongs to a Principal, which has
-// scopes; a route names the scope it needs. Keys are held as hashes and compared in constant time.
+// A caller shows a key, `Authorization: Bearer nk_...`, or is a device with a token; that belongs
+// to a Principal, which has scopes; a route names the scope it needs. Keys are held as hashes and
+// compared in constant time. What is allowed is then counted against the limits, and what is not is
+// recorded.
 
+#include "base/metrics.h"
+#include "gateway/api_key.h"
+#include "gateway/principal.h"
 #include "http/authorizer.h"
+#include "store/store.h"
 
-#include <array>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,45 +21,49 @@
 
 namespace nimbus::gateway {
 
-// SHA-256. Keys have 256 random bits, so nothing slower is needed.
-using KeyHash = std::array<unsigned char, 32>;
-KeyHash hashKey(std::string_view key);
-
-// In Request::principal of every request that was let in with a key.
-struct Principal {
-  std::string name;
-  std::set<std::string, std::less<>> scopes;  // "admin" has all of them
-
-  bool has(std::string_view scope) const;
-};
+class Audit;
+class KeyRing;
+class RateLimits;
 
 class Authorization final : public http::Authorizer {
  public:
   struct Options {
     // Routes of these scopes are open to everyone.
     std::set<std::string, std::less<>> public_scopes;
-    // False: everyone is the administrator.
+    // False: everyone who does not claim to be a device is the administrator, and none has limits.
     bool authenticate = true;
   };
+  // All must outlive the Authorization.
+  struct Parts {
+    KeyRing& keys;
+    RateLimits& limits;
+    Audit& audit;
+    const store::Store& store;  // its clock
+  };
 
-  explicit Authorization(Options options);
+  Authorization(Options options, Parts parts);
 
-  // Before the server starts.
-  void addKey(std::string_view key, Principal principal);
+  void addTo(Metrics& metrics);
+
+  // A key that is always good, with every scope and without limits. Before the server starts.
+  void addAdministrator(const KeyHash& hash);
 
   Task<Result<>> authorize(http::Request& request, const http::Route& route) override;
 
  private:
-  struct Credential {
-    KeyHash hash{};
-    Principal principal;
-  };
-
-  Result<> check(http::Request& request, const http::Route& route) const;
-  const Principal* find(std::string_view key) const;
+  // `found`: what is known under the id; null if nothing is.
+  Result<PrincipalPtr> recognize(std::string_view secret, const ApiKey* found) const;
+  bool isAdministrator(const KeyHash& hash) const;
+  Task<Result<>> refuse(const http::Request& request, const http::Route& route, Error error,
+                        PrincipalPtr principal);
 
   const Options options_;
-  std::vector<Credential> credentials_;
+  const Parts parts_;
+  const PrincipalPtr administrator_;
+  const PrincipalPtr anyone_;
+  std::vector<KeyHash> administrator_hashes_;
+  std::optional<Counter> unauthenticated_;
+  std::optional<Counter> forbidden_;
 };
 
 }  // namespace nimbus::gateway

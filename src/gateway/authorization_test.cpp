@@ -1,10 +1,15 @@
 #include "gateway/authorization.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
+#include "base/testing/manual_clock.h"
+#include "base/testing/manual_steady_clock.h"
+#include "gateway/audit.h"
+#include "gateway/key_ring.h"
+#include "gateway/rate_limits.h"
+#include "gateway/testing/run.h"
+#include "store/memory/memory_store.h"
+
 #include <gtest/gtest.h>
 
-#include <any>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,37 +17,58 @@
 namespace nimbus::gateway {
 namespace {
 
-namespace asio = boost::asio;
-
 class AuthorizationTest : public ::testing::Test {
  protected:
   static constexpr std::string_view kKey = "nk_the-administrators";
+  static constexpr Code kAllowed{};  // no route of ours answers with the first code
 
   // What a request with these Authorization fields gets from a route of that scope.
   static Result<> ask(Authorization& authorization, http::Request& request, std::string scope) {
     http::Route route;
+    route.pattern = "/api/v1/x";
     route.scope = std::move(scope);
-    asio::io_context io;
-    Result<> answer = Error(Code::Internal, "not asked");
-    asio::co_spawn(io, authorization.authorize(request, route),
-                   [&](const std::exception_ptr&, Result<> result) { answer = std::move(result); });
-    io.run();
-    return answer;
+    return run(authorization.authorize(request, route));
   }
   static Code ask(Authorization& authorization, std::string_view field, std::string scope) {
     http::Request request;
+    request.id = "r1";
     request.headers.push_back({"Authorization", field});
     const auto answer = ask(authorization, request, std::move(scope));
-    return answer ? Code{} : answer.error().code();
+    return answer ? kAllowed : answer.error().code();
   }
-  static constexpr Code kAllowed{};  // no route of ours answers with the first code
 
-  static Authorization withKeys(Authorization::Options options = {}) {
-    Authorization authorization(std::move(options));
-    authorization.addKey(kKey, {"administrator", {"admin"}});
-    authorization.addKey("nk_reader", {"reader", {"metrics:read", "flows:read"}});
+  Authorization withKeys(Authorization::Options options = {}) {
+    Authorization authorization(std::move(options), {ring_, limits_, audit_, store_});
+    authorization.addAdministrator(hashKey(kKey));
     return authorization;
   }
+  // An API key with these scopes, in plain text.
+  std::string makeKeyWith(std::set<std::string, std::less<>> scopes,
+                          std::optional<Timestamp> expires_at = {}) {
+    auto principal = std::make_shared<Principal>();
+    principal->id = makeKeyId(random_);
+    principal->name = "reader";
+    principal->scopes = std::move(scopes);
+    const std::string plain = makeKey(principal->id, random_);
+    ApiKey key;
+    key.principal = std::move(principal);
+    key.hash = hashKey(plain);
+    key.own_rate_limit = RateLimit();
+    key.expires_at = expires_at;
+    EXPECT_TRUE(run(ring_.add(key)));
+    return plain;
+  }
+  static std::string bearer(const std::string& key) { return "Bearer " + key; }
+
+  ManualClock clock_;
+  ManualSteadyClock steady_;
+  SystemRandom random_;
+  boost::asio::io_context io_;
+  store::memory::MemoryStore store_{clock_};
+  KeyRing ring_{store_, steady_, RateLimit::perMinute(600)};
+  RateLimits limits_{store_, steady_, {}};
+  AuditLog log_{store_, random_, {}};
+  Audit audit_{log_, steady_, io_.get_executor()};
 };
 
 TEST_F(AuthorizationTest, RoutesWithoutAScopeAreForEveryone) {
@@ -78,6 +104,29 @@ TEST_F(AuthorizationTest, WhatIsNotExactlyAKnownKeyIsRefused) {
   }
 }
 
+TEST_F(AuthorizationTest, AnApiKeyIsGoodOnlyWithItsWholeSecret) {
+  auto authorization = withKeys();
+  const std::string key = makeKeyWith({"metrics:read"});
+  EXPECT_EQ(ask(authorization, bearer(key), "metrics:read"), kAllowed);
+  std::string wrong = key;
+  wrong.back() = wrong.back() == 'a' ? 'b' : 'a';
+  EXPECT_EQ(ask(authorization, bearer(wrong), "metrics:read"), Code::Unauthenticated);
+  const std::string id = std::string(*keyIdOf(key));
+  EXPECT_EQ(ask(authorization, bearer(makeKey(id, random_)), "metrics:read"),
+            Code::Unauthenticated);
+  EXPECT_EQ(ask(authorization, bearer(makeKey(makeKeyId(random_), random_)), "metrics:read"),
+            Code::Unauthenticated);
+}
+
+TEST_F(AuthorizationTest, AnExpiredKeyIsRefusedToTheMillisecond) {
+  auto authorization = withKeys();
+  const std::string key = makeKeyWith({"metrics:read"}, clock_.now() + Millis(10));
+  clock_.advance(Millis(9));
+  EXPECT_EQ(ask(authorization, bearer(key), "metrics:read"), kAllowed);
+  clock_.advance(Millis(1));
+  EXPECT_EQ(ask(authorization, bearer(key), "metrics:read"), Code::Unauthenticated);
+}
+
 TEST_F(AuthorizationTest, TwoKeysAreNone) {
   auto authorization = withKeys();
   http::Request request;
@@ -88,23 +137,26 @@ TEST_F(AuthorizationTest, TwoKeysAreNone) {
 
 TEST_F(AuthorizationTest, AMissingScopeIsNamed) {
   auto authorization = withKeys();
-  EXPECT_EQ(ask(authorization, "Bearer nk_reader", "metrics:read"), kAllowed);
+  const std::string field = bearer(makeKeyWith({"metrics:read", "flows:read"}));
+  EXPECT_EQ(ask(authorization, field, "metrics:read"), kAllowed);
   http::Request request;
-  request.headers.push_back({"Authorization", "Bearer nk_reader"});
+  request.id = "r1";
+  request.headers.push_back({"Authorization", field});
   const auto answer = ask(authorization, request, "flows:write");
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code(), Code::Forbidden);
   ASSERT_EQ(answer.error().fields().size(), 1U);
   EXPECT_EQ(std::get<std::string>(answer.error().fields()[0].value), "flows:write");
-  EXPECT_FALSE(request.principal.has_value());
+  EXPECT_EQ(request.principal, nullptr);
 }
 
 TEST_F(AuthorizationTest, HandlersLearnWhoAsks) {
   auto authorization = withKeys();
   http::Request request;
-  request.headers.push_back({"Authorization", "Bearer nk_reader"});
+  const std::string field = bearer(makeKeyWith({"flows:read"}));
+  request.headers.push_back({"Authorization", field});
   ASSERT_TRUE(ask(authorization, request, "flows:read"));
-  EXPECT_EQ(std::any_cast<Principal>(request.principal).name, "reader");
+  EXPECT_EQ(principalOf(request).name, "reader");
 }
 
 TEST_F(AuthorizationTest, PublicScopesAndNoAuthenticationOpenRoutes) {
@@ -119,14 +171,18 @@ TEST_F(AuthorizationTest, PublicScopesAndNoAuthenticationOpenRoutes) {
   options.authenticate = false;
   auto open = withKeys(options);
   EXPECT_TRUE(ask(open, request, "flows:read"));
-  EXPECT_TRUE(std::any_cast<Principal>(request.principal).has("flows:write"));
+  EXPECT_TRUE(principalOf(request).has("flows:write"));
 }
 
-TEST(KeyHashTest, IsSha256) {
-  const KeyHash hash = hashKey("abc");
-  EXPECT_EQ(hash[0], 0xba);
-  EXPECT_EQ(hash[1], 0x78);
-  EXPECT_EQ(hash[31], 0xad);
+TEST_F(AuthorizationTest, RefusalsAreRecordedWithWhatIsKnownOfTheCaller) {
+  auto authorization = withKeys();
+  const std::string key = makeKeyWith({"flows:read"});
+  EXPECT_EQ(ask(authorization, bearer(key), "admin"), Code::Forbidden);
+  const auto page = run(log_.list({}, "", 10));
+  ASSERT_TRUE(page);
+  ASSERT_EQ(page->items.size(), 1U);
+  EXPECT_NE(page->items[0].find(*keyIdOf(key)), std::string::npos);
+  EXPECT_EQ(page->items[0].find(key.substr(20)), std::string::npos);
 }
 
 }  // namespace

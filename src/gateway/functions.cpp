@@ -2,9 +2,11 @@
 
 #include "base/json.h"
 #include "base/json_text.h"
+#include "function/pack.h"
 #include "gateway/invocations.h"
 #include "gateway/list_text.h"
 #include "gateway/log_stream.h"
+#include "gateway/principal.h"
 #include "http/router.h"
 
 #include <boost/asio/this_coro.hpp>
@@ -118,6 +120,7 @@ Task<Result<http::Response>> Functions::rollback(http::Request& request) {
 }
 
 Task<Result<http::Response>> Functions::logs(http::Request& request) {
+  NIMBUS_CO_CHECK(checkAllSessions(request));  // lines do not tell of which they are
   const std::string_view id = request.parameters["id"];
   if (!catalog_.find(id)) co_return noFunction(id);
   const http::Query query = request.queryParameters();
@@ -140,6 +143,21 @@ Task<Result<http::Response>> Functions::logs(http::Request& request) {
   for (std::size_t i = 0; i < lines.size() && i < limit; ++i) text.add(lineText(lines[i]));
   if (lines.size() > limit) next = std::to_string(lines[limit - 1].number);
   co_return http::Response::json(std::move(text).finish(next));
+}
+
+// What was said of it, and its code: a body that makes the same function elsewhere.
+Task<Result<http::Response>> Functions::exportOne(http::Request& request) {
+  const auto deployed = catalog_.find(request.parameters["id"]);
+  if (!deployed) co_return noFunction(request.parameters["id"]);
+  const function::Definition& definition = deployed->definition;
+  NIMBUS_CO_TRY(const function::Bundle code,
+                co_await catalog_.code(definition.id, definition.code_hash));
+  NIMBUS_CO_TRY(const std::string archive, function::packBase64(code));
+  std::string text = function::settingsJson(definition);
+  text.pop_back();
+  if (text.size() > 1) text += ',';
+  text.append(R"("archive_base64":")").append(archive).append(R"("})");
+  co_return http::Response::json(std::move(text));
 }
 
 void Functions::addRoutes(http::Router& router) {
@@ -182,6 +200,13 @@ void Functions::addRoutes(http::Router& router) {
                   "Remove a function, its sessions and their state", "functions:write");
   route.handler = [this](Request& request) { return remove(request); };
   route.answers = {{204, "It is gone."}};
+  route.errors = {Code::NotFound};
+  router.add(std::move(route));
+
+  route = routeOf(Method::Get, one + "/export", "exportFunction", "A function with its code",
+                  "functions:read");
+  route.handler = [this](Request& request) { return exportOne(request); };
+  route.answers = {{200, "A body that makes the same function elsewhere.", R"({"type":"object"})"}};
   route.errors = {Code::NotFound};
   router.add(std::move(route));
 

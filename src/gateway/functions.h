@@ -31,6 +31,7 @@ class Functions {
   Task<Result<http::Response>> versions(http::Request& request);
   Task<Result<http::Response>> rollback(http::Request& request);
   Task<Result<http::Response>> logs(http::Request& request);
+  Task<Result<http::Response>> exportOne(http::Request& request);
 
   deployment::Deployments& deployments_;
   function::Catalog& catalog_;

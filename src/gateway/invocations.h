@@ -32,7 +32,11 @@ class Invocations {
 
  private:
   Task<Result<http::Response>> invoke(http::Request& request);
-  http::Response respond(const session::Call& call) const;
+  Task<Result<http::Response>> accept(session::CallPtr call, Millis delay);
+  http::Response respond(const session::Call& call, std::string_view node_id) const;
+  http::Response replay(session::StoredAnswer answer) const;
+  static http::Response accepted(const std::string& request_id, std::uint64_t seq,
+                                 std::string_view node_id);
 
   session::Calls& calls_;
   const FindFunction find_;

@@ -3,12 +3,9 @@
 #include "base/json_text.h"
 #include "base/task.h"
 #include "base/time_text.h"
+#include "gateway/bell.h"
 #include "http/event_stream.h"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
 #include <utility>
@@ -22,30 +19,6 @@ using session::FunctionLog;
 using session::LogLine;
 
 constexpr std::size_t kAtOnce = 100;
-
-// Wakes a task on its own executor, whoever calls.
-class Bell : public std::enable_shared_from_this<Bell> {
- public:
-  explicit Bell(const asio::any_io_executor& executor)
-      : timer_(executor, asio::steady_timer::time_point::max()) {}
-
-  // From any thread.
-  void ring() {
-    asio::post(timer_.get_executor(), [self = shared_from_this()] {
-      self->has_rung_ = true;
-      self->timer_.cancel();
-    });
-  }
-  // On the executor.
-  Task<> wait() {
-    if (!has_rung_) co_await timer_.async_wait(asio::as_tuple(asio::use_awaitable));
-    has_rung_ = false;
-  }
-
- private:
-  asio::steady_timer timer_;
-  bool has_rung_ = false;
-};
 
 Task<bool> send(http::EventStream& stream, std::string data, std::string id, std::string type) {
   http::Event event;

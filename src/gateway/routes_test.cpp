@@ -1,11 +1,16 @@
 // The routes of this folder, called the way the server calls them but without one.
 
+#include "base/testing/manual_clock.h"
 #include "base/testing/manual_steady_clock.h"
+#include "gateway/audit.h"
 #include "gateway/authorization.h"
 #include "gateway/health.h"
 #include "gateway/http_metrics.h"
+#include "gateway/key_ring.h"
 #include "gateway/pages.h"
+#include "gateway/rate_limits.h"
 #include "http/router.h"
+#include "store/memory/memory_store.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -117,7 +122,15 @@ TEST_F(RoutesTest, ReadySaysWhatAnAnswerSurvives) {
 }
 
 TEST_F(RoutesTest, OnlyWhatIsMeantToBePublicIsOpenWithoutAKey) {
-  Authorization authorization({});
+  ManualClock clock;
+  SystemRandom random;
+  asio::io_context background;
+  store::memory::MemoryStore store(clock);
+  KeyRing ring(store, clock_, {});
+  RateLimits limits(store, clock_, {});
+  AuditLog log(store, random, {});
+  Audit audit(log, clock_, background.get_executor());
+  Authorization authorization({}, {ring, limits, audit, store});
   std::set<std::string> open;
   for (const auto& route : router_.routes()) {
     asio::io_context io;

@@ -5,6 +5,8 @@
 #include "base/json_text.h"
 #include "base/time_text.h"
 #include "gateway/list_text.h"
+#include "gateway/principal.h"
+#include "http/percent.h"
 #include "http/router.h"
 #include "state/glob.h"
 #include "state/stored.h"
@@ -126,7 +128,7 @@ std::string Sessions::sessionText(const session::FunctionSpec& function,
     appendJsonString(text, record.instance);
   }
   text += R"(,"node_id":)";
-  appendJsonString(text, node_id_);
+  appendJsonString(text, record.owner.empty() ? node_id_ : cluster::idOfKey(record.owner));
   text += R"(,"created_at":)";
   appendTime(text, record.created_at);
   text += R"(,"last_access":)";
@@ -144,15 +146,33 @@ std::string Sessions::sessionText(const session::FunctionSpec& function,
   return text;
 }
 
+Task<std::string> Sessions::shown(const http::Request& request,
+                                  const session::FunctionSpec& function,
+                                  const session::SessionView& view) {
+  const auto owner = forwarding_.ownerElsewhere(view.record.owner, function.id, view.session_key);
+  if (owner) {
+    Forwarding::Errand errand;
+    errand.method = "GET";
+    errand.target = fmt::format("/api/v1/functions/{}/sessions/{}", function.id,
+                                http::percentEncode(view.session_key));
+    auto answer = co_await forwarding_.ask(*owner, request, std::move(errand));
+    if (answer && answer->status == 200) co_return std::move(answer->body);
+  }
+  co_return sessionText(function, view);
+}
+
 Task<Result<http::Response>> Sessions::listSessions(http::Request& request) {
   NIMBUS_CO_TRY(const session::FunctionPtr function, functionOf(request));
   const http::Query query = request.queryParameters();
   NIMBUS_CO_TRY(const std::size_t limit, query.limit(kSessionsListed));
   NIMBUS_CO_TRY(std::string after, afterOf(query));
   NIMBUS_CO_TRY(const session::SessionPage page,
-                co_await calls_.list(function->id, std::move(after), limit));
+                co_await calls_.list(function->id, std::move(after), limit,
+                                     principalOf(request).session_prefix.value_or("")));
   ListText text;
-  for (const session::SessionView& view : page.items) text.add(sessionText(*function, view));
+  for (const session::SessionView& view : page.items) {
+    text.add(co_await shown(request, *function, view));
+  }
   co_return http::Response::json(std::move(text).finish(page.next, "sessions"));
 }
 
@@ -384,6 +404,7 @@ void Sessions::addRoutes(http::Router& router) {
   const std::string sessions = "/api/v1/functions/{id:name}/sessions";
   http::Route route = routeOf(Method::Get, sessions, "Sessions of a function", "sessions:read");
   route.handler = [this](Request& request) { return listSessions(request); };
+  route.checks_reach = true;
   route.query = {{"limit", "", R"({"type":"integer"})"}, {"cursor"}};
   route.answers = {{200, "By key.", R"({"type":"object"})"}};
   router.add(std::move(route));

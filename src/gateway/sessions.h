@@ -4,6 +4,7 @@
 
 #include "base/result.h"
 #include "base/task.h"
+#include "gateway/forwarding.h"
 #include "gateway/invocations.h"
 #include "http/request.h"
 #include "http/response.h"
@@ -23,8 +24,13 @@ namespace nimbus::gateway {
 class Sessions {
  public:
   // Everything must outlive the server that serves these routes.
-  Sessions(session::Calls& calls, store::Store& store, FindFunction find, std::string node_id)
-      : calls_(calls), store_(store), find_(std::move(find)), node_id_(std::move(node_id)) {}
+  Sessions(session::Calls& calls, store::Store& store, FindFunction find, std::string node_id,
+           Forwarding& forwarding)
+      : calls_(calls),
+        store_(store),
+        find_(std::move(find)),
+        node_id_(std::move(node_id)),
+        forwarding_(forwarding) {}
 
   void addRoutes(http::Router& router);
 
@@ -39,6 +45,9 @@ class Sessions {
   };
 
   Task<Result<http::Response>> listSessions(http::Request& request);
+  // As its owner shows it, if that is another node who answers.
+  Task<std::string> shown(const http::Request& request, const session::FunctionSpec& function,
+                          const session::SessionView& view);
   Task<Result<http::Response>> showSession(http::Request& request);
   Task<Result<http::Response>> deleteSession(http::Request& request);
 
@@ -66,6 +75,7 @@ class Sessions {
   store::Store& store_;
   const FindFunction find_;
   const std::string node_id_;
+  Forwarding& forwarding_;
 };
 
 }  // namespace nimbus::gateway

@@ -116,17 +116,10 @@ Task<> Connection::serve() {
     }
     if (!makeRoom()) co_return;
     const auto space = asio::buffer(work_->in->space(), work_->in->spaceSize());
-    error_code failure;
-    std::size_t count = 0;
-    if (tls_) {
-      std::tie(failure, count) = co_await tls_->async_read_some(space, kAwait);
-    } else {
-      // A client usually waits for what was just written: to look for more before it can be there
-      // would be a system call in vain.
-      std::tie(failure) = co_await socket_.async_wait(Socket::wait_read, kAwait);
-      if (!failure) count = socket_.read_some(space, failure);
-      if (failure == asio::error::would_block) continue;
-    }
+    // A read looks before it waits, mostly in vain. To wait without looking would cost more: Asio
+    // then arms the descriptor anew.
+    const auto [failure, count] = tls_ ? co_await tls_->async_read_some(space, kAwait)
+                                       : co_await socket_.async_read_some(space, kAwait);
     switch (received(failure, count)) {
       case Received::Bytes:
         work_->in->produced(count);
@@ -209,6 +202,10 @@ Task<bool> Connection::answerRequest() {
   }
   Request& request = work_->request;
   std::optional<Response> answer = findRoute();
+  if (work_->framing.content_length > maxBody()) {
+    co_await refuse(Refusal(413, Code::TooLarge, "the request body is too long"));
+    co_return false;
+  }
   if (auto* authorizer = lane_->settings().hooks.authorizer; authorizer != nullptr && !answer) {
     const auto allowed = co_await authorizer->authorize(request, *route_);
     if (!allowed) answer = problem(allowed.error(), request.id);
@@ -263,10 +260,11 @@ std::optional<Refusal> Connection::takeHead() {
   // The head stays where it is: the request's views point into it.
   work_->in->consumeInPlace(head.size());
   must_close_ = !work_->framing.keep_alive;
-  if (work_->framing.content_length > options().max_body_bytes) {
-    return Refusal(413, Code::TooLarge, "the request body is too long");
-  }
   return std::nullopt;
+}
+
+std::size_t Connection::maxBody() const {
+  return std::max(options().max_body_bytes, route_ != nullptr ? route_->max_body_bytes : 0);
 }
 
 std::optional<Response> Connection::findRoute() {
@@ -346,7 +344,7 @@ Connection::Body Connection::takeBody() {
   }
   std::string_view bytes = source.view();
   const std::size_t before = bytes.size();
-  const auto progress = work_->chunked.decode(bytes, options().max_body_bytes, body);
+  const auto progress = work_->chunked.decode(bytes, maxBody(), body);
   source.consumeInPlace(before - bytes.size());
   if (progress == ChunkedDecoder::Progress::Done) return Body::Complete;
   return progress == ChunkedDecoder::Progress::Refused ? Body::Refused : Body::NeedMore;

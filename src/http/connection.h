@@ -77,6 +77,7 @@ class Connection : public OpenHook, public DirtyHook {
   std::optional<Refusal> takeHead();
   // Sets route_, or returns what there is to say instead.
   std::optional<Response> findRoute();
+  std::size_t maxBody() const;
   Task<Body> readBody();
   Body takeBody();
   Task<Response> respond(const Route& route);

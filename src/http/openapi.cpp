@@ -82,26 +82,6 @@ std::string pathOf(const std::vector<PatternSegment>& segments) {
   return path;
 }
 
-// getFunctionsIdState for GET /api/v1/functions/{id}/state.
-std::string operationId(const Route& route, const std::vector<PatternSegment>& segments) {
-  if (!route.operation_id.empty()) return route.operation_id;
-  std::string id = lowerCased(methodName(route.method));
-  for (const PatternSegment& segment : segments) {
-    if (segment.text == "api" || segment.text == "v1") continue;
-    bool is_word_begin = true;
-    for (const char c : segment.text + segment.suffix) {
-      const char lower = lowerCase(c);
-      if ((lower < 'a' || lower > 'z') && !isDigit(c)) {
-        is_word_begin = true;
-        continue;
-      }
-      id += is_word_begin && lower == c && !isDigit(c) ? static_cast<char>(c - 'a' + 'A') : c;
-      is_word_begin = false;
-    }
-  }
-  return id;
-}
-
 json::array parametersOf(const Route& route, const std::vector<PatternSegment>& segments) {
   json::array parameters;
   for (const PatternSegment& segment : segments) {
@@ -177,7 +157,7 @@ json::array securityOf(const Route& route) {
 
 json::object operationOf(const Route& route, const std::vector<PatternSegment>& segments) {
   json::object operation;
-  operation["operationId"] = operationId(route, segments);
+  operation["operationId"] = operationId(route);
   if (!route.summary.empty()) operation["summary"] = route.summary;
   if (!route.description.empty()) operation["description"] = route.description;
   if (!route.tag.empty()) {
@@ -206,6 +186,25 @@ json::object operationOf(const Route& route, const std::vector<PatternSegment>& 
 }
 
 }  // namespace
+
+std::string operationId(const Route& route) {
+  if (!route.operation_id.empty()) return route.operation_id;
+  std::string id = lowerCased(methodName(route.method));
+  for (const PatternSegment& segment : parsePattern(route.pattern)) {
+    if (segment.text == "api" || segment.text == "v1") continue;
+    bool is_word_begin = true;
+    for (const char c : segment.text + segment.suffix) {
+      const char lower = lowerCase(c);
+      if ((lower < 'a' || lower > 'z') && !isDigit(c)) {
+        is_word_begin = true;
+        continue;
+      }
+      id += is_word_begin && lower == c && !isDigit(c) ? static_cast<char>(c - 'a' + 'A') : c;
+      is_word_begin = false;
+    }
+  }
+  return id;
+}
 
 std::string openApiDocument(const Router& router, const ApiInfo& info) {
   json::object paths;

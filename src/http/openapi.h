@@ -15,6 +15,10 @@ struct ApiInfo {
   std::string description = {};
 };
 
+// The route's own, or made of method and pattern: getFunctionsIdState for
+// GET /api/v1/functions/{id}/state.
+std::string operationId(const Route& route);
+
 // JSON text. Aborts if a route's schema is not JSON: schemas are literals of ours.
 std::string openApiDocument(const Router& router, const ApiInfo& info);
 

@@ -9,6 +9,7 @@
 #include "http/request.h"
 #include "http/response.h"
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -58,9 +59,14 @@ struct Route {
   std::string tag = {};
   // What the caller must be allowed to do; empty: anyone may call it.
   std::string scope = {};
+  // The handler itself asks the principal which objects it may reach. Without this a principal that
+  // may not reach all is refused, unless the path says which is meant.
+  bool checks_reach = false;
 
   std::vector<QueryNote> query = {};
   std::vector<BodyNote> body = {};  // one per media type; none: no body is read
+  // How long a body may be, if that is more than the server's limit for all.
+  std::size_t max_body_bytes = 0;
   std::vector<AnswerNote> answers = {};
   std::vector<Code> errors = {};  // beyond those any route can have
 };

@@ -174,6 +174,10 @@ void Router::add(Route route) {
   entries_.push_back(std::move(entry));
 }
 
+void Router::decorate(const std::function<Handler(const Route& route, Handler handler)>& wrap) {
+  for (const auto& route : routes_) route->handler = wrap(*route, std::move(route->handler));
+}
+
 void Router::addSchema(std::string name, Schema schema) {
   schemas_.emplace_back(std::move(name), std::move(schema));
 }

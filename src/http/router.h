@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "http/route.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,6 +33,9 @@ class Router {
 
   // A schema that routes refer to as "#/components/schemas/<name>".
   void addSchema(std::string name, Schema schema);
+
+  // Puts what `wrap` makes of it in the place of each route's handler. Before the server starts.
+  void decorate(const std::function<Handler(const Route& route, Handler handler)>& wrap);
 
   struct Match {
     const Route* route = nullptr;  // null: see `allowed`

@@ -1,6 +1,7 @@
 #include "http/testing/requests.h"
 #include "http/testing/test_server.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -157,6 +158,24 @@ TEST(ServerTest, BodiesMayReachTheLimitAndNotPassIt) {
               std::string(1000, 'a') + "\r\n1\r\na\r\n0\r\n\r\n");
   EXPECT_EQ(statusOf(client.receive()), 413);
   EXPECT_NE(client.waitForEnd(), RawClient::Ended::StillOpen);
+}
+
+TEST(ServerTest, ARouteMayTakeLongerBodiesThanTheRest) {
+  ServerOptions options;
+  options.max_body_bytes = 1000;
+  TestServer server(std::move(options));
+  RawClient client(server.port());
+  const auto post = [](std::string_view path, std::size_t size) {
+    return fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{}", path, size,
+                       std::string(size, 'a'));
+  };
+  client.send(post("/echo-long", 2000));
+  EXPECT_EQ(statusOf(client.receive()), 200);
+  client.send("POST /echo-long HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" +
+              std::string(2000, 'a') + "\r\n0\r\n\r\n");
+  EXPECT_EQ(statusOf(client.receive()), 200);
+  client.send(post("/echo-long", 2001));
+  EXPECT_EQ(statusOf(client.receive()), 413);
 }
 
 TEST(ServerTest, ALargeRefusedBodyDoesNotDestroyItsAnswer) {

@@ -96,6 +96,11 @@ class TestServer {
     router.add({.method = Method::Post, .pattern = "/echo", .handler = [](Request& request) {
                   return echo(request);
                 }});
+    Route long_echo{.method = Method::Post,
+                    .pattern = "/echo-long",
+                    .handler = [](Request& request) { return echo(request); }};
+    long_echo.max_body_bytes = 2000;
+    router.add(std::move(long_echo));
     router.add({.method = Method::Post, .pattern = "/count", .handler = [this](Request& request) {
                   return count(*this, request);
                 }});
