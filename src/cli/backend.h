@@ -4,6 +4,7 @@
 #include "base/result.h"
 #include "base/settings.h"
 
+#include <filesystem>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -20,6 +21,13 @@ struct Output {
   std::ostream& err;
 };
 
+// What the loaded settings say about this machine.
+struct Place {
+  std::string listen;
+  std::string data;
+  std::string redis;  // empty unless the store is there
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -29,6 +37,11 @@ class Backend {
 
   // What the loaded settings have wrong between them.
   virtual Settings::Problems crossCheck() const = 0;
+
+  virtual Place place() const = 0;
+
+  // The body of the PUT that deploys a folder. Errors say what is wrong with the folder.
+  virtual Result<std::string> folderBody(const std::filesystem::path& folder) const = 0;
 
   // Combinations of settings and options that must not be served; asked before serve().
   virtual Result<> checkServe(const ServeOptions& options) const = 0;

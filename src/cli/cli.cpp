@@ -5,6 +5,7 @@
 #include "cli/parser.h"
 
 #include <ostream>
+#include <sstream>
 
 namespace nimbus::cli {
 namespace {
@@ -20,7 +21,17 @@ bool wantsColour(const Surroundings& around) {
 }  // namespace
 
 int run(std::span<const std::string> arguments, Backend& backend, const Surroundings& around) {
-  Context context{around.out, around.err, around.environment, backend, wantsColour(around)};
+  std::istringstream nothing;
+  Context context{around.out,
+                  around.err,
+                  around.environment,
+                  backend,
+                  wantsColour(around),
+                  around.in == nullptr ? nothing : *around.in,
+                  around.in_is_terminal,
+                  around.out_is_terminal,
+                  around.err_is_terminal,
+                  around.columns};
   const std::vector<Command> commands = allCommands();
   const Parsed parsed = parse(commands, arguments);
   Exit exit = Exit::Ok;

@@ -35,6 +35,10 @@ class FakeBackend final : public Backend {
     if (listen == "wrong") return {{"--listen", "is wrong"}};
     return {};
   }
+  Place place() const override { return {listen, data, url}; }
+  Result<std::string> folderBody(const std::filesystem::path& /*folder*/) const override {
+    return std::string("{}");
+  }
   Result<> checkServe(const ServeOptions& options) const override {
     if (!options.authenticate && listen == "everyone") return Error(Code::Forbidden, "not that");
     return {};
@@ -113,7 +117,7 @@ TEST_F(CliTest, AnUnknownCommandNamesTheNearest) {
 }
 
 TEST_F(CliTest, AnUnknownCommandLikeNoneListsThemAll) {
-  for (const char* word : {"invoke", "x", "", "verification"}) {
+  for (const char* word : {"nonsense", "x", "", "verification"}) {
     EXPECT_EQ(run({word}), 2);
     EXPECT_THAT(err(), AllOf(Not(HasSubstr("did you mean")), HasSubstr("there are "),
                              HasSubstr("serve"), HasSubstr("version")))
@@ -121,6 +125,29 @@ TEST_F(CliTest, AnUnknownCommandLikeNoneListsThemAll) {
   }
   EXPECT_EQ(run({"config", "remove"}), 2);
   EXPECT_THAT(err(), HasSubstr("there are check, show\n"));
+}
+
+TEST_F(CliTest, AGroupMayDoSomethingItself) {
+  EXPECT_EQ(run({"sessions"}), 2);
+  EXPECT_THAT(err(), AllOf(HasSubstr("FUNCTION is required"), HasSubstr("nimbus sessions --help")));
+  // Port 1 of this machine: nobody is there, so it was understood.
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"sessions", "counter", "--server", "127.0.0.1:1"},
+        {"sessions", "show", "counter", "alice", "--server", "127.0.0.1:1"},
+        {"sessions", "--server", "127.0.0.1:1", "show", "counter", "alice"},
+        {"functions", "--server", "127.0.0.1:1"}}) {
+    EXPECT_EQ(run(words), 1);
+    EXPECT_THAT(err(), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("is it running?")));
+  }
+  EXPECT_EQ(run({"sessions", "show", "counter", "--server", "127.0.0.1:1"}), 2);
+}
+
+TEST_F(CliTest, TheServerIsThatOfTheOptionThenOfTheVariable) {
+  environment_ = {{"NIMBUS_URL", "127.0.0.1:2"}};
+  EXPECT_EQ(run({"functions"}), 1);
+  EXPECT_THAT(err(), HasSubstr("127.0.0.1:2"));
+  EXPECT_EQ(run({"functions", "--server", "127.0.0.1:1"}), 1);
+  EXPECT_THAT(err(), HasSubstr("127.0.0.1:1"));
 }
 
 TEST_F(CliTest, UnknownOptionsAndMissingValuesAreMistakes) {

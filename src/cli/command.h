@@ -7,6 +7,7 @@
 
 #include "base/settings.h"
 
+#include <cstddef>
 #include <functional>
 #include <iosfwd>
 #include <map>
@@ -44,6 +45,8 @@ class Arguments {
     values_[name] = std::move(values);
   }
 
+  void remove(const std::string& name) { values_.erase(name); }
+
   bool has(const std::string& name) const { return values_.contains(name); }
   std::optional<std::string> one(const std::string& name) const;
   std::vector<std::string> all(const std::string& name) const;
@@ -59,6 +62,11 @@ struct Context {
   std::vector<std::pair<std::string, std::string>> environment;
   Backend& backend;
   bool colour = false;  // on stderr
+  std::istream& in;
+  bool in_is_terminal = false;
+  bool out_is_terminal = false;
+  bool err_is_terminal = false;
+  std::size_t columns = 0;  // of the terminal that stdout is; 0 if it is none
 
   std::optional<std::string> variable(std::string_view name) const;
 
@@ -75,7 +83,8 @@ struct Command {
   std::vector<Positional> positionals = {};
   std::vector<Option> options = {};
   bool hidden = false;
-  // Null: a group, such as "config", whose commands follow.
+  // Null: a group, such as "config", whose commands follow. A group that has one does it when none
+  // of its commands is named.
   std::function<Exit(const Arguments&, Context&)> run = nullptr;
 };
 

@@ -22,7 +22,6 @@ class HelpFormatter final : public CLI::Formatter {
       : commands_(commands) {
     column_width(34);
     label("SUBCOMMAND", "COMMAND");
-    label("Subcommands", "Commands");
     label("Positionals", "Arguments");
   }
 
@@ -60,9 +59,10 @@ std::string lastWord(const std::string& words) {
   return words.substr(words.rfind(' ') + 1);
 }
 
-// "-c,--config" -> "--config"
+// "-c,--config" -> "--config", and of several the first
 std::string longName(const std::string& name) {
-  return name.substr(name.find("--"));
+  const std::size_t begin = name.find("--");
+  return name.substr(begin, name.find(',', begin) - begin);
 }
 
 // Whether one may be a slip of the finger for the other: two letters swapped are two edits.
@@ -93,7 +93,12 @@ class Parser {
     app_.option_defaults()->always_capture_default(false);
     app_.set_help_flag("-h,--help", "Print this help");
     app_.require_subcommand(1);
-    for (const Command& command : commands) add(command);
+    for (const Command& command : commands) {
+      const auto is_below = [&](const Command& other) {
+        return other.words.starts_with(command.words + " ");
+      };
+      add(command, std::any_of(commands.begin(), commands.end(), is_below));
+    }
   }
 
   Parsed parse(std::span<const std::string> arguments) {
@@ -127,20 +132,21 @@ class Parser {
     return parsed;
   }
 
-  void add(const Command& command) {
+  void add(const Command& command, bool is_group) {
     const std::size_t space = command.words.rfind(' ');
     CLI::App& parent =
         space == command.words.npos ? app_ : *groups_.at(command.words.substr(0, space));
     CLI::App* app = parent.add_subcommand(lastWord(command.words), command.summary);
     by_app_.emplace(app, &command);
-    if (command.hidden) app->group("");
+    app->group(command.hidden ? "" : "Commands");
+    groups_.emplace(command.words, app);
     if (!command.run) {
       app->require_subcommand(1);
-      groups_.emplace(command.words, app);
       return;
     }
     for (const Positional& positional : command.positionals) {
-      app->add_option(positional.name, positional.help)->required(positional.required);
+      // A group's own are missing when one of its commands is named; result() looks after them.
+      app->add_option(positional.name, positional.help)->required(positional.required && !is_group);
     }
     for (const Option& option : command.options) {
       if (option.takes == Option::Takes::Nothing) {
@@ -164,6 +170,8 @@ class Parser {
       const auto next = std::find_if(below.begin(), below.end(),
                                      [&](const CLI::App* app) { return app->get_name() == word; });
       if (next == below.end()) {
+        const auto group = by_app_.find(at);
+        if (group != by_app_.end() && !group->second->positionals.empty()) return std::nullopt;
         std::vector<std::string_view> names;
         for (const CLI::App* app : below) {
           if (!app->get_group().empty()) names.push_back(app->get_name());
@@ -194,12 +202,21 @@ class Parser {
     parsed.command = by_app_.at(&app);
     for (const Option& option : parsed.command->options) {
       const std::string name = longName(option.name);
-      const CLI::Option* given = app.get_option(name);
-      if (given->count() > 0) parsed.arguments.add(name, given->results());
+      // `nimbus functions --server URL show x`: what was said of the group holds for its command.
+      for (const CLI::App* at = &app; at != nullptr; at = at->get_parent()) {
+        const CLI::Option* given = at->get_option_no_throw(name);
+        if (given == nullptr || given->count() == 0) continue;
+        parsed.arguments.add(name, given->results());
+        break;
+      }
     }
     for (const Positional& positional : parsed.command->positionals) {
       const CLI::Option* given = app.get_option(positional.name);
-      if (given->count() > 0) parsed.arguments.add(positional.name, given->results());
+      if (given->count() > 0) {
+        parsed.arguments.add(positional.name, given->results());
+      } else if (positional.required) {
+        return mistake(fmt::format("{} is required", positional.name), nameOf(app) + " --help");
+      }
     }
     return parsed;
   }

@@ -12,8 +12,10 @@ namespace {
 // --store in terms of settings.
 std::optional<std::vector<Settings::Assignment>> storeAssignments(const std::string& store) {
   if (store == "sqlite") return {{{"gateway.store.backend", "sqlite", "--store"}}};
-  const bool is_cluster = store.starts_with("redis+cluster://");
-  if (!is_cluster && !store.starts_with("redis://")) return std::nullopt;
+  const bool is_cluster =
+      store.starts_with("redis+cluster://") || store.starts_with("rediss+cluster://");
+  const bool is_single = store.starts_with("redis://") || store.starts_with("rediss://");
+  if (!is_cluster && !is_single) return std::nullopt;
   return {{{"gateway.store.backend", "redis", "--store"},
            {"gateway.store.redis.url", store, "--store"},
            {"gateway.store.redis.cluster", is_cluster ? "true" : "false", "--store"}}};
