@@ -11,6 +11,7 @@ find_package(prometheus-cpp CONFIG REQUIRED COMPONENTS core)
 find_package(simdjson REQUIRED)
 find_package(LibArchive REQUIRED)
 find_library(NIMBUS_SODIUM sodium REQUIRED)
+find_library(NIMBUS_SECCOMP seccomp REQUIRED)
 find_package(mimalloc REQUIRED)
 
 # Asio and Beast are compiled once, in src/base/asio_implementation.cpp, not in every file that uses them.

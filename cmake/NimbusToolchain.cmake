@@ -38,8 +38,12 @@ if(NIMBUS_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-# ccache helps when it is there and is not needed when it is not.
+# ccache helps when it is there and is not needed when it is not. A precompiled header without the times of its files is
+# the same in every build, so that what was compiled with it is found again.
 find_program(NIMBUS_CCACHE ccache)
 if(NIMBUS_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;${NIMBUS_CCACHE}")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
+  endif()
 endif()

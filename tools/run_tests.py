@@ -215,6 +215,8 @@ def end_to_end():
 def sdks():
     count = pytest("sdk/python/tests")
     count += pytest("sdk/cpp/tests")
+    count += pytest("tests/state_cases")
+    count += pytest("tests/types")
     with tempfile.TemporaryDirectory() as temporary:
         report = os.path.join(temporary, "report.tap")
         tests = sorted(str(path) for path in (ROOT / "sdk/node/test").glob("*.test.js"))

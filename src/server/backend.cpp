@@ -1,6 +1,7 @@
 #include "server/backend.h"
 
 #include "base/log.h"
+#include "deployment/folder.h"
 #include "server/run_server.h"
 
 namespace nimbus::server {
@@ -14,6 +15,15 @@ RunOptions runOptions(const cli::ServeOptions& options) {
 
 Settings::Problems Backend::crossCheck() const {
   return server::crossCheck(config_, settings_);
+}
+
+cli::Place Backend::place() const {
+  const bool is_redis = config_.gateway.store_backend == StoreBackend::Redis;
+  return {config_.server.listen, config_.server.data, is_redis ? config_.gateway.redis.url : ""};
+}
+
+Result<std::string> Backend::folderBody(const std::filesystem::path& folder) const {
+  return deployment::bodyOfFolder(folder);
 }
 
 Result<> Backend::checkServe(const cli::ServeOptions& options) const {

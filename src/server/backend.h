@@ -12,6 +12,8 @@ class Backend final : public cli::Backend {
 
   Settings& settings() override { return settings_; }
   Settings::Problems crossCheck() const override;
+  cli::Place place() const override;
+  Result<std::string> folderBody(const std::filesystem::path& folder) const override;
   Result<> checkServe(const cli::ServeOptions& options) const override;
   Result<> serve(const cli::ServeOptions& options, cli::Output output) override;
 

@@ -30,8 +30,21 @@ struct ServerConfig {
   Millis drain{10'000};
   bool public_metrics = false;
   bool access_log = false;
+  Millis keep_results{24LL * 3600 * 1000};
+  Millis keep_parked{7LL * 24 * 3600 * 1000};
+  Millis keep_answers{24LL * 3600 * 1000};
   std::string tls_cert_file;
   std::string tls_key_file;
+};
+
+enum class DefaultIsolation : std::uint8_t { Auto, Sandbox, Process };
+
+struct FunctionsConfig {
+  DefaultIsolation isolation = DefaultIsolation::Auto;
+  bool network = false;
+  std::string wheels;
+  Millis install_timeout{300'000};
+  Millis unused_dependencies{3'600'000};
 };
 
 struct LogConfig {
@@ -72,15 +85,47 @@ struct StateConfig {
   bool affinity_enabled = true;
   Millis session_timeout{3'600'000};
   Millis cache_ttl{30'000};
+  int memory_mb = 512;
+};
+
+// Requests per minute; 0 is no limit.
+struct RateLimitConfig {
+  int per_key = 600;
+  int per_ip = 0;
+  int per_function = 0;
+};
+
+enum class Ownership : std::uint8_t { Auto, On, Off };
+
+// Among the nodes that share a store.
+struct ClusterConfig {
+  Ownership ownership = Ownership::Auto;
+  std::string listen;
+  std::string advertise;
+  Millis lease{5'000};
+};
+
+struct AuditConfig {
+  int max_entries = 100'000;
 };
 
 struct Config {
   ServerConfig server;
+  FunctionsConfig functions;
   LogConfig log;
   GatewayConfig gateway;
   StoreConfig store;
   StateConfig state;
+  RateLimitConfig rate_limit;
+  AuditConfig audit;
+  ClusterConfig cluster;
 };
+
+// Whether everything durable is kept in Redis.
+bool usesRedis(const Config& config);
+
+// Whether every session has one owner among the servers, to which the others forward.
+bool hasOwners(const Config& config);
 
 // `config` must outlive `settings`.
 void declareSettings(Settings& settings, Config& config);

@@ -62,7 +62,7 @@ TEST_F(ConfigTest, EveryNameTheContractKeepsIsKnown) {
                      {"gateway.store.sqlite.path", "/x.db"},
                      {"gateway.store.sqlite.walMode", "false"},
                      {"gateway.store.redis.url", "redis://h"},
-                     {"gateway.store.redis.cluster", "true"},
+                     {"gateway.store.redis.cluster", "false"},
                      {"gateway.store.redis.sentinel", "primary"},
                      {"gateway.store.redis.tls", "true"},
                      {"gateway.store.redis.username", "u"},

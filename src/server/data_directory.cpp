@@ -38,4 +38,15 @@ Result<> openDataDirectory(const std::string& path) {
   return {};
 }
 
+Result<std::string> openCodeDirectory(const std::string& data) {
+  std::error_code failed;
+  const std::filesystem::path path = std::filesystem::absolute(data, failed) / "code";
+  if (!failed) std::filesystem::create_directories(path, failed);
+  if (failed) {
+    return Error(Code::Unavailable,
+                 fmt::format("{}: {}", printable(path.string()), failed.message()));
+  }
+  return path.string();
+}
+
 }  // namespace nimbus::server

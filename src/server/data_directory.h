@@ -10,4 +10,8 @@ namespace nimbus::server {
 // that is there keeps its mode. Parents are made as `mkdir -p` makes them.
 Result<> openDataDirectory(const std::string& path);
 
+// The folder in it where the code of functions is unpacked, made if it is not there: its absolute
+// path.
+Result<std::string> openCodeDirectory(const std::string& data);
+
 }  // namespace nimbus::server

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 #include "server/backend.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -23,6 +24,12 @@ std::vector<std::pair<std::string, std::string>> environment() {
   return variables;
 }
 
+// 0 if stdout is no terminal.
+std::size_t terminalColumns() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -31,8 +38,13 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     nimbus::server::Backend backend;
-    return nimbus::cli::run(arguments, backend,
-                            {std::cout, std::cerr, environment(), ::isatty(STDERR_FILENO) == 1});
+    nimbus::cli::Surroundings around{std::cout, std::cerr, environment()};
+    around.err_is_terminal = ::isatty(STDERR_FILENO) == 1;
+    around.in = &std::cin;
+    around.in_is_terminal = ::isatty(STDIN_FILENO) == 1;
+    around.out_is_terminal = ::isatty(STDOUT_FILENO) == 1;
+    around.columns = terminalColumns();
+    return nimbus::cli::run(arguments, backend, around);
   } catch (const std::exception& failure) {
     std::cerr << "error: " << failure.what() << '\n';
     return 1;

@@ -1,9 +1,16 @@
 #include "server/open_store.h"
 
+#include "redis/address.h"
+#include "redis/transport.h"
+#include "store/redis/redis_store.h"
 #include "store/sqlite/sqlite_store.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <utility>
 
 namespace nimbus::server {
@@ -61,19 +68,65 @@ Result<std::unique_ptr<store::Store>> openSqlite(const Config& config, const Clo
   return std::unique_ptr<store::Store>(std::move(store));
 }
 
+void addMetrics(Metrics& metrics, const store::redis::RedisStore& store) {
+  metrics.onScrape(Metrics::Kind::Counter, "nimbus_store_commits_total",
+                   "Commits made durable; not those that were refused, nor the store's own upkeep.",
+                   [&store] { return static_cast<double>(store.statistics().commits); });
+  metrics.onScrape(Metrics::Kind::Counter, "nimbus_store_failed_transactions_total",
+                   "Commits that were given up: Redis was away, or an answer was lost.",
+                   [&store] { return static_cast<double>(store.statistics().failed); });
+}
+
+Result<std::string> firstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line) || line.empty()) {
+    return Error(Code::InvalidArgument,
+                 fmt::format("gateway.store.redis.password_file: {} has no first line", path));
+  }
+  if (line.ends_with('\r')) line.pop_back();
+  return line;
+}
+
+// Where Redis is, by whichever of its names was used.
+Result<redis::Url> redisUrl(const Config& config) {
+  if (!config.gateway.redis.url.empty()) return redis::parseUrl(config.gateway.redis.url);
+  redis::Url url;
+  NIMBUS_TRY(auto address, redis::parseAddress(config.state.redis_addr));
+  url.addresses.push_back(std::move(address));
+  url.credentials.password = config.state.redis_password;
+  url.database = config.state.redis_db;
+  return url;
+}
+
+Result<std::unique_ptr<store::Store>> openRedis(const Config& config, Metrics& metrics) {
+  const RedisConfig& redis = config.gateway.redis;
+  NIMBUS_TRY(auto url, redisUrl(config));
+  store::redis::Options options;
+  options.client.addresses = std::move(url.addresses);
+  options.client.cluster = redis.cluster || url.cluster;
+  options.client.sentinel = redis.sentinel;
+  auto& connection = options.client.connection;
+  connection.credentials = std::move(url.credentials);
+  if (!redis.username.empty()) connection.credentials.username = redis.username;
+  if (!redis.password_file.empty()) {
+    NIMBUS_TRY(connection.credentials.password, firstLine(redis.password_file));
+  }
+  connection.database = url.database;
+  connection.wait_replicas = redis.wait_replicas;
+  if (redis.tls || url.tls) {
+    NIMBUS_TRY(connection.tls, redis::makeTlsContext());
+  }
+  NIMBUS_TRY(auto store, store::redis::RedisStore::open(std::move(options)));
+  addMetrics(metrics, *store);
+  return std::unique_ptr<store::Store>(std::move(store));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<store::Store>> openStore(const Config& config, const Clock& clock,
                                                 Metrics& metrics) {
-  switch (config.gateway.store_backend) {
-    case StoreBackend::Sqlite:
-      return openSqlite(config, clock, metrics);
-    case StoreBackend::Redis:
-      break;
-  }
-  return Error(Code::InvalidArgument,
-               "this version keeps its data in SQLite only; leave --store and "
-               "gateway.store.backend out, or set them to sqlite");
+  return usesRedis(config) ? openRedis(config, metrics) : openSqlite(config, clock, metrics);
 }
 
 }  // namespace nimbus::server
