@@ -39,13 +39,13 @@ def clean_environment(**extra):
     return kept
 
 
-def nimbus(*arguments, env=None, **options):
+def nimbus(*arguments, env=None, timeout=PATIENCE, **options):
     """Runs a command to its end."""
     return subprocess.run(
         [BINARY, *arguments],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=timeout,
         env=clean_environment(**(env or {})),
         **options,
     )

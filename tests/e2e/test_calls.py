@@ -146,7 +146,7 @@ def test_a_function_may_choose_its_status(server):
 def test_a_busy_session_may_be_refused_and_a_line_has_an_end(server):
     code = ("import time, os\ndef handle(event):\n"
             "    while event and not os.path.exists(event): time.sleep(0.01)\n")
-    server.deploy("slow", code, queue={"max_per_session": 1})
+    server.deploy("slow", code, isolation="process", queue={"max_per_session": 1})
     gate = server.data / "open"
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         running = pool.submit(server.invoke, "slow", str(gate), "s")
@@ -166,7 +166,7 @@ def test_a_busy_session_may_be_refused_and_a_line_has_an_end(server):
 def test_a_caller_may_wait_for_room_in_the_line(server):
     code = ("import time, os\ndef handle(event):\n"
             "    while event and not os.path.exists(event): time.sleep(0.01)\n")
-    server.deploy("patient", code, queue={"max_per_session": 1, "on_full": "block"})
+    server.deploy("patient", code, isolation="process", queue={"max_per_session": 1, "on_full": "block"})
     gate = server.data / "room"
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         calls = [pool.submit(server.invoke, "patient", str(gate), "s") for _ in range(6)]
@@ -192,7 +192,7 @@ def test_sessions_of_a_function_run_side_by_side(server):
     code = ("import os, pathlib, time\ndef handle(event):\n"
             "    pathlib.Path(event[0]).touch()\n"
             "    while not os.path.exists(event[1]): time.sleep(0.005)\n")
-    server.deploy("parallel", code)
+    server.deploy("parallel", code, isolation="process")
     meeting = [str(server.data / "one is here"), str(server.data / "two is here")]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         one = pool.submit(server.invoke, "parallel", meeting, "s1")
@@ -294,7 +294,7 @@ def test_a_caller_that_leaves_harms_nobody(server):
             "    while event and not os.path.exists(event): time.sleep(0.01)\n"
             "    if event: state.set('n', 1)\n"
             "    return state.get('n')\n")
-    server.deploy("left", code)
+    server.deploy("left", code, isolation="process")
     gate = server.data / "left"
     body = json.dumps({"payload": str(gate)})
     leaver = server.connect()

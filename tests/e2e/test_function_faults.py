@@ -273,6 +273,7 @@ def test_a_fault_is_its_calls_alone(faulty, runtime, fault, outcome, told):
         if fault == "result twice":
             kept = 2  # the first counts, and it wrote nothing
         after = faulty.invoke(runtime, None, session=fault)
+        assert after.status == 200, after.text
         assert (after.json["body"], after.headers["Nimbus-Session-Seq"]) == (kept + 1, "4")
 
 

@@ -49,6 +49,35 @@ def test_the_files_are_where_they_are_looked_for(installed):
     assert (installed / "share/nimbus/sdk/cpp/include/nimbus/function.h").exists()
     assert (installed / "share/nimbus/sdk/python/zygote.py").exists()
     assert not list(installed.rglob("test_*.py"))
+    assert "nimbus invoke" in (installed / "share/man/man1/nimbus.1").read_text().replace("\\-", "-")
+    assert "_nimbus" in (installed / "share/bash-completion/completions/nimbus").read_text()
+    assert (installed / "share/zsh/vendor-completions/_nimbus").exists()
+    assert (installed / "share/fish/vendor_completions.d/nimbus.fish").exists()
+    unit = (installed / "lib/systemd/system/nimbus.service").read_text()
+    assert "Type=notify" in unit and f"ExecStart={installed}/bin/nimbus serve --config {installed}/etc/nimbus/nimbus.yaml" in unit
+
+
+def test_the_installed_settings_are_sound(installed):
+    done = harness.nimbus("config", "check", "--config", str(installed / "etc/nimbus/nimbus.yaml"))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_has_everything_in_its_place(tmp_path):
+    run("cpack", "--config", pathlib.Path(BINARY).parent / "CPackConfig.cmake", "-B", tmp_path, "-D", "CPACK_STRIP_FILES=OFF",
+        "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip")
+    (package,) = tmp_path.glob("nimbus_*.deb")
+    run("dpkg-deb", "-R", package, tmp_path / "unpacked")
+    root = tmp_path / "unpacked"
+    for file in ("usr/bin/nimbus", "usr/share/nimbus/sdk/python/zygote.py", "usr/include/nimbus/function.h", "usr/share/man/man1/nimbus.1",
+                 "usr/lib/systemd/system/nimbus.service", "etc/nimbus/nimbus.yaml", "usr/share/doc/nimbus/copyright",
+                 "usr/share/bash-completion/completions/nimbus"):
+        assert (root / file).exists(), file
+    assert "ExecStart=/usr/bin/nimbus serve --config /etc/nimbus/nimbus.yaml" in (root / "usr/lib/systemd/system/nimbus.service").read_text()
+    assert (root / "DEBIAN/conffiles").read_text() == "/etc/nimbus/nimbus.yaml\n"
+    control = (root / "DEBIAN/control").read_text()
+    assert "Package: nimbus" in control and "libsqlite3-0" in control and "adduser" in control
+    for script in ("postinst", "prerm", "postrm"):
+        run("sh", "-n", root / "DEBIAN" / script)
 
 
 @pytest.mark.parametrize("runtime, code", [

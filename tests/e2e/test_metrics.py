@@ -195,7 +195,7 @@ def test_code_that_is_refused_gets_no_label(server):
 @pytest.fixture
 def busy(server, tmp_path):
     """A session with a call that runs until the test ends."""
-    server.deploy("busy", WAITING, queue={"max_per_session": 1})
+    server.deploy("busy", WAITING, isolation="process", queue={"max_per_session": 1})
     release = tmp_path / "release"
     call = threading.Thread(target=server.invoke, args=("busy", str(release)), kwargs={"session": "a"})
     call.start()
@@ -283,9 +283,10 @@ def everything(tmp_path_factory):
     """A scrape in which every metric has a value."""
     directory = tmp_path_factory.mktemp("everything")
     with Server(directory) as server:
-        server.deploy("busy", WAITING, queue={"max_per_session": 1}, timeout_ms=1000)
+        server.deploy("busy", WAITING, isolation="process", queue={"max_per_session": 1}, timeout_ms=1000)
         server.deploy("all", COUNTER)
         server.invoke("all", session="a")
+        server.invoke("all", session="a", mode="async")
         call = threading.Thread(target=server.invoke, args=("busy", str(directory / "go")), kwargs={"session": "a"})
         call.start()
         eventually((directory / "go.began").exists)

@@ -170,6 +170,41 @@ def test_a_compiler_that_dies_or_says_too_much_is_no_harm_to_the_server(tmp_path
             assert len(answer.body) < 200_000
 
 
+HOSTILE_SOURCE = {
+    "reads the host's files": ('#include "/etc/shadow"', "No such file"),
+    "reads the server's key": ('#include "{data}/admin.key"', "No such file"),
+    "reads its neighbour's code": ('#include "../../neighbour/1/main.cpp"', "No such file"),
+    "takes in a file by the assembler": ('__asm__(".incbin \\"{data}/admin.key\\"");', "admin.key"),
+    "never ends": ("template <long N> struct T { static constexpr long v = T<N - 1>::v + T<N - 2>::v + T<N * 7 % 1000003>::v; };"
+                   " constexpr long endless() { long n = 0; while (true) ++n; return n; } static_assert(T<900>::v + endless());", ""),
+    "says too much": ("#define X bad; bad; bad; bad; bad; bad; bad; bad;\n#define Y X X X X X X X X\n#define Z Y Y Y Y Y Y Y Y\nvoid f() { Z Z Z Z Z Z Z Z }", "bad"),
+    "makes a huge program": ("__attribute__((used)) char huge[3L << 30] = {1};", ""),
+    "takes much memory": ("constexpr int f() { int n = 0; for (;;) { int* p = new int[1 << 20]; n += p[0] = 1; } return n; } static_assert(f());", ""),
+    "includes itself": ('#include "main.cpp"', "nested"),
+}
+
+
+def has_sandbox(server):
+    return "does not permit a sandbox" not in server.log_text()
+
+
+@pytest.mark.parametrize("what", HOSTILE_SOURCE)
+def test_hostile_source_is_refused_in_bounded_time_and_learns_nothing(server, what):
+    if not has_sandbox(server):
+        pytest.skip("this machine permits no sandbox")
+    deploy(server, "neighbour", COUNTER)
+    text, words = HOSTILE_SOURCE[what]
+    text = text.replace("{data}", str(server.data))
+    begun = time.monotonic()
+    answer = server.api("PUT", "/functions/hostile", {"runtime": "native", "files": {"main.cpp": text + "\n" + COUNTER}})
+    assert time.monotonic() - begun < 90
+    assert (answer.status, answer.json["code"]) == (422, "unprocessable"), answer.text
+    assert words in answer.text and "root:" not in answer.text and server.key not in answer.text
+    assert len(answer.body) < 200_000
+    assert server.invoke("neighbour", {}, session="n").status == 200
+    assert server.api("GET", "/functions/hostile").status == 404
+
+
 def test_a_server_that_is_told_to_stop_does_not_wait_for_the_compiler(tmp_path):
     folder = tmp_path / "path"
     folder.mkdir()

@@ -1,10 +1,11 @@
+import concurrent.futures
 import re
 import socket
 import stat
 
 import pytest
 
-from harness import Server, nimbus
+from harness import PATIENCE, Server, nimbus
 
 
 def test_one_ready_line_names_the_address(tmp_path):
@@ -65,7 +66,6 @@ def test_without_keys_only_this_machine_is_served(tmp_path, listen):
 @pytest.mark.parametrize(
     "arguments, named",
     [
-        (["--store", "redis://127.0.0.1:1"], "SQLite only"),
         (["--set", "gateway.store.sqlite.walMode=false"], "walMode"),
     ],
 )
@@ -84,6 +84,35 @@ def test_the_instance_has_a_name_of_its_own(tmp_path):
         assert server.get("/health").json["instanceId"] == "node-1"
 
 
-def test_a_setting_without_effect_is_warned_of(tmp_path):
-    with Server(tmp_path, "--set", "state.defaults.max_keys=5") as server:
-        assert "state.defaults.max_keys has no effect yet" in server.log_text()
+def test_a_function_that_says_nothing_has_the_servers_state_settings(tmp_path):
+    given = {"enabled": "true", "defaults.default_ttl": "7", "defaults.max_state_size": "8", "defaults.max_keys": "5",
+             "session.affinity_enabled": "false", "session.session_timeout": "9"}
+    settings = [word for name, value in given.items() for word in ("--set", f"state.{name}={value}")]
+    with Server(tmp_path, *settings) as server:
+        server.deploy("f", "def handle(event): return 1")
+        state = server.api("GET", "/functions/f").json["state_config"]
+        assert {name: state[name] for name in ("enabled", "default_ttl", "max_state_size", "max_keys", "session_affinity", "session_timeout")} == {
+            "enabled": True, "default_ttl": 7, "max_state_size": 8, "max_keys": 5, "session_affinity": False, "session_timeout": 9}
+
+
+def test_whoever_started_it_is_told_when_it_is_ready_and_when_it_stops(tmp_path):
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(path))
+        manager.settimeout(PATIENCE)
+        with Server(tmp_path, env={"NOTIFY_SOCKET": str(path)}) as server:
+            assert manager.recv(100) == b"READY=1"
+            assert server.stop()[0] == 0
+            assert manager.recv(100) == b"STOPPING=1"
+
+
+def test_functions_that_are_called_at_once_after_a_start_all_answer(tmp_path):
+    """All need the process that Python's instances are forked from, and none is there yet."""
+    functions = [f"f{i}" for i in range(4)]
+    with Server(tmp_path) as server:
+        for function in functions:
+            server.deploy(function, "def handle(event): return 1")
+    for _ in range(4):
+        with Server(tmp_path) as server, concurrent.futures.ThreadPoolExecutor(len(functions)) as pool:
+            answers = list(pool.map(server.invoke, functions))
+            assert [answer.status for answer in answers] == [200] * len(functions), [answer.text for answer in answers]

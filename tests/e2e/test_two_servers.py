@@ -1,14 +1,27 @@
-"""Two servers on one data directory: whoever calls a session takes it over, and the other is told."""
+"""Two servers on one data directory that call one session in turn."""
 
 from harness import Server
 
+CODE = "def handle(event, state):\n    return state.incr('n')\n"
 
-def test_a_session_that_two_servers_call_in_turn_counts_every_answer_once(tmp_path):
-    code = "def handle(event, state):\n    return state.incr('n')\n"
-    with Server(tmp_path) as first:
-        first.deploy("turns", code)
-        with Server(tmp_path) as second:
-            answers = [server.invoke("turns", None, "s") for _ in range(20) for server in (first, second)]
+
+def in_turn(directory, *arguments):
+    with Server(directory, *arguments) as first:
+        first.deploy("turns", CODE)
+        with Server(directory, *arguments) as second:
+            return [server.invoke("turns", None, "s") for _ in range(20) for server in (first, second)]
+
+
+def test_whoever_is_asked_the_sessions_owner_answers(tmp_path):
+    answers = in_turn(tmp_path, "--set", "cluster.ownership=on")
+    assert [answer.status for answer in answers] == [200] * 40
+    assert [answer.json["body"] for answer in answers] == list(range(1, 41))
+    assert [int(answer.headers["Nimbus-Session-Seq"]) for answer in answers] == list(range(1, 41))
+    assert len({answer.headers["Nimbus-Node"] for answer in answers}) == 1
+
+
+def test_without_owners_whoever_calls_takes_it_over_and_the_other_is_told(tmp_path):
+    answers = in_turn(tmp_path)
     acknowledged = [answer for answer in answers if answer.status == 200]
     assert {answer.json["code"] for answer in answers if answer.status != 200} == {"fenced"}
     assert [answer.json["body"] for answer in acknowledged] == list(range(1, len(acknowledged) + 1))

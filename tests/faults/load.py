@@ -69,6 +69,7 @@ class Load:
         self.records = []
         self.answers = collections.Counter()  # by code; 200 is "ok", no answer is "none"
         self.slowest = 0.0  # of those that were answered
+        self.excuses = []  # problems of the platform's own
         self.odd = []  # answers that no fault excuses
         self._sessions = [f"{name}{n}" for n in range(sessions)]
         self._deeds = ["succeed", "raise", "die"], [100 - raises - dies, raises, dies]
@@ -138,6 +139,7 @@ class Load:
             record["outcome"] = "failed"
         else:
             # The platform failed: it says what became of the call.
+            self.excuses.append(problem)
             record["outcome"] = "failed" if problem["outcome"] == "not_applied" else "unknown"
         return problem["code"]
 

@@ -7,6 +7,7 @@ recovered as after a power failure.
 """
 
 import filecmp
+import itertools
 import shutil
 import signal
 import subprocess
@@ -45,6 +46,9 @@ def disk(tmp_path):
     disk.unmount()
 
 
+cuts = itertools.count()
+
+
 def copy_of(image, copy):
     """A copy of the image as it is at one moment: the same when made twice."""
     twin = copy.with_suffix(".twin")
@@ -66,11 +70,13 @@ def cut_power(disk, tmp_path, synchronous, acks):
     writer = Writer(disk.mount / "data" / "nimbus.db", synchronous=synchronous)
     writer.wait_for(lambda w: w.acks >= acks)
     writer.process.send_signal(signal.SIGSTOP)
-    copy_of(disk.image, tmp_path / "copy.img")
+    # An image of its own for each cut: one that somebody still has mounted would show what it held then.
+    copy = tmp_path / f"cut-{next(cuts)}.img"
+    copy_of(disk.image, copy)
     writer.kill()
     # What it said before it was frozen is what a client knew when the power went; what came out of
     # the pipe later was said before, too.
-    after = Disk(tmp_path / "copy.img", tmp_path / "after")
+    after = Disk(copy, tmp_path / "after")
     database = after.mount / "data" / "nimbus.db"
     try:
         checkpointed = database.exists() and was_checkpointed(database)
@@ -79,21 +85,22 @@ def cut_power(disk, tmp_path, synchronous, acks):
         stored = None
     finally:
         after.unmount()
+        copy.unlink()
     return writer.acknowledged, stored, checkpointed
 
 
 def test_power_cuts_lose_nothing_that_was_acknowledged(disk, tmp_path, tries):
     total = 0
     behind_checkpoints = 0
-    cuts = tries(20, 200)
-    for cut in range(cuts):
+    wanted = tries(20, 200)
+    for cut in range(wanted):
         acknowledged, stored, checkpointed = cut_power(disk, tmp_path, "full", acks=50 + 97 * cut % 1500)
         assert stored is not None, f"cut {cut}: the database cannot be read"
         assert lost(acknowledged, stored) == 0, f"cut {cut}: acknowledged {acknowledged}, stored {stored}"
         total += sum(acknowledged.values())
         behind_checkpoints += checkpointed
-    print(f"{total} commits acknowledged, none lost; {behind_checkpoints} of {cuts} cuts came after a checkpoint")
-    assert behind_checkpoints > cuts / 2
+    print(f"{total} commits acknowledged, none lost; {behind_checkpoints} of {wanted} cuts came after a checkpoint")
+    assert behind_checkpoints > wanted / 2
 
 
 def test_the_method_sees_loss_where_nothing_is_synced(disk, tmp_path):
