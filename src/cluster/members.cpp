@@ -188,13 +188,16 @@ Task<Result<>> Members::renew() {
 }
 
 Task<Result<>> Members::renewNow() {
+  Result<> renewed;
   if (term() != 0) {
-    NIMBUS_CO_CHECK(co_await renew());
+    renewed = co_await renew();
   } else {
-    NIMBUS_CO_CHECK(co_await enrol());
+    renewed = co_await enrol();
   }
-  co_await removeGone();
-  co_return co_await refresh();
+  if (renewed) co_await removeGone();
+  // Also if it was not renewed: whoever waits for a node that is gone must hear of it.
+  Result<> looked = co_await refresh();
+  co_return renewed ? looked : renewed;
 }
 
 Task<> Members::beat() {

@@ -48,14 +48,21 @@ class Nodes:
 
     def freeze(self, node):
         """Stops it at a moment when it does not have the store to itself, as it has SQLite while it writes."""
-        witness = next(one for one in self.servers if one is not node)
+        self._stop_when(node, lambda others_can_write: others_can_write)
+
+    def freeze_at_its_turn(self, node):
+        """Stops it at a moment when it has SQLite to itself. It must be given something to write."""
+        self._stop_when(node, lambda others_can_write: not others_can_write)
+
+    def _stop_when(self, node, is_right):
+        witness = next(one for one in self.alive() if one is not node)
         function = witness.api("GET", "/functions").json["items"][0]["id"]
-        for _ in range(20):
+        for _ in range(100):
             node.send_signal(signal.SIGSTOP)
-            if witness.api("PUT", f"/functions/{function}/function-state/frozen", "1").status in (200, 201):
+            if is_right(witness.api("PUT", f"/functions/{function}/function-state/frozen", "1").status in (200, 201)):
                 return
             node.send_signal(signal.SIGCONT)
-        raise AssertionError("it always has the store to itself")
+        raise AssertionError("it was never stopped at the right moment")
 
     def add(self, *arguments):
         """One node more; with SQLite all share one data directory."""

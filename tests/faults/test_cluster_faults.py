@@ -30,8 +30,8 @@ class Faults:
         self.nodes, self.load, self.any, self.rng = nodes, load, any_node, rng
 
     def some_calls(self, count=60):
-        enough = len(self.load.records) + count
-        self.load.wait_for(lambda: len(self.load.records) >= enough)
+        enough = self.load.acknowledged + count
+        self.load.wait_for(lambda: self.load.acknowledged >= enough)
 
     def victim(self):
         return self.rng.choice(self.any.up)
@@ -46,8 +46,8 @@ class Faults:
 
     def stop_and_resume(self):
         node = self.victim()
-        node.send_signal(signal.SIGSTOP)
         self.any.up.remove(node)
+        self.nodes.freeze(node)
         time.sleep(LEASE_MS / 1000 * 1.5)  # that it is stopped for so long is the fault
         self.some_calls()
         node.send_signal(signal.SIGCONT)
@@ -92,6 +92,35 @@ def test_no_promise_is_broken_by_nodes_that_come_and_go(tmp_path, store, tries):
     assert load.wrong() == [], f"NIMBUS_SEED={seed}, {history}"
     # What nobody can answer for is told as such; nothing else is an excuse.
     assert set(load.answers) <= {"ok", "none", "function_error", "function_crashed", "unavailable", "fenced"}, load.answers
+
+
+def test_a_node_that_is_frozen_with_the_store_keeps_nobody_waiting(tmp_path, tries):
+    """Nobody can write then, nor renew a lease: who waits for the frozen one must hear all the same that it is gone."""
+    seed = int(os.environ.get("NIMBUS_SEED", random.randrange(2**31)))
+    sessions = 20
+    with Nodes(tmp_path, "sqlite", lease_ms=LEASE_MS) as nodes:
+        deploy_record(nodes[0])
+        nodes.wait_for(lambda: all(node.api("GET", "/functions/record").status == 200 for node in nodes))
+        any_node = AnyNode(nodes, seed)
+        with Load(sessions=sessions, callers=12, seed=seed, raises=0, dies=0) as load:
+            load.server = any_node
+            for _ in range(tries(1, 5)):
+                load.wait_for(lambda: len(load.acknowledged_since(0)) == sessions)
+                frozen = any_node.up.pop()
+                nodes.freeze_at_its_turn(frozen)
+                stopped = time.monotonic()
+                load.wait_for(lambda: sum(one["sent"] > stopped for one in load.records) > 100)
+                answered = [one for one in load.records if one["sent"] > stopped]
+                frozen.send_signal(signal.SIGCONT)
+                any_node.up.append(frozen)
+                assert max(one["answered"] - one["sent"] for one in answered) < LEASE_MS / 1000 + 5
+                begin = time.monotonic()
+                load.wait_for(lambda: len(load.acknowledged_since(begin)) == sessions)
+            load.server = None
+        nodes.wait_until_known()
+        load.finish(any_node.up[0])
+    assert load.answers["unavailable"] > 0
+    assert load.wrong() == [], f"NIMBUS_SEED={seed}, {load.save(tmp_path / 'history.jsonl')}"
 
 
 @pytest.mark.parametrize("store", STORES)
