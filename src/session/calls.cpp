@@ -237,13 +237,15 @@ Task<Result<SessionView>> Calls::look(std::string function_id, std::string sessi
   co_return view;
 }
 
-// The owner of a session knows newer things of it than the store.
+// The owner of a session knows newer things of it than the store; who was the owner does not.
 Task<Result<SessionView>> Calls::refreshOn(Shard& shard, std::string function_id,
                                            SessionView view) {
   const auto host = shard.hosts.find(function_id);
   if (host == shard.hosts.end()) co_return view;
   const Activation* const activation = host->second->find(view.session_key);
-  if (activation == nullptr) co_return view;
+  if (activation == nullptr || !isOfOneClaim(activation->record_version, view.version)) {
+    co_return view;
+  }
   view.record = activation->record;
   view.next_number = activation->last_number + 1;
   co_return view;
@@ -265,6 +267,7 @@ Task<Result<SessionView>> Calls::read(std::string function_id, std::string sessi
   if (!stored) co_return noSession(session_key);
   SessionView view;
   NIMBUS_CO_TRY(view.record, SessionRecord::fromJson(stored->value));
+  view.version = stored->version;
   view.next_number = view.record.reserved + 1;
   for (const store::Record& record : std::get<store::RecordPage>(answers[1]).items) {
     view.state_keys.push_back(record.key);

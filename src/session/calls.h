@@ -32,6 +32,7 @@ namespace nimbus::session {
 struct SessionView {
   std::string session_key;
   SessionRecord record;
+  store::Version version = 0;  // of the record in the store
   std::vector<std::string> state_keys;
   std::uint64_t total_size = 0;
   std::uint64_t next_number = 0;
@@ -195,7 +196,7 @@ class Calls {
 
   // Of several nodes (calls_cluster.cpp).
   Result<> checkElsewhere(std::string_view function_id, std::string_view session_key);
-  Task<Result<bool>> isActiveOn(Shard& shard, LineName line);
+  static Task<Result<bool>> isOwnedOn(Shard& shard, LineName line);
   Task<Result<>> mustBeHere(LineName line);
   Task<Result<>> mustBePlacedHere(std::string owner, LineName line);
   Task<Result<std::uint64_t>> sendAnywhere(CallPtr call, Millis delay);

@@ -25,9 +25,9 @@ Result<> Calls::checkElsewhere(std::string_view function_id, std::string_view se
   return cluster::movedTo({*std::move(owner), std::string(function_id), std::string(session_key)});
 }
 
-Task<Result<bool>> Calls::isActiveOn(Shard& shard, LineName line) {
+Task<Result<bool>> Calls::isOwnedOn(Shard& shard, LineName line) {
   const auto host = shard.hosts.find(line.function_id);
-  co_return host != shard.hosts.end() && host->second->find(line.key) != nullptr;
+  co_return host != shard.hosts.end() && host->second->surelyOwns(line.key);
 }
 
 // Of a line that was found to belong to `owner`.
@@ -44,8 +44,8 @@ Task<Result<>> Calls::mustBePlacedHere(std::string owner, LineName line) {
 Task<Result<>> Calls::mustBeHere(LineName line) {
   if (node_.members == nullptr || !node_.members->hasOthers()) co_return Result<>();
   Shard& shard = *shards_[shardOf(line.function_id)];
-  NIMBUS_CO_TRY(const bool is_active, co_await on(shard.executor, isActiveOn(shard, line)));
-  if (is_active) co_return Result<>();
+  NIMBUS_CO_TRY(const bool is_owned, co_await on(shard.executor, isOwnedOn(shard, line)));
+  if (is_owned) co_return Result<>();
   NIMBUS_CO_TRY(const auto stored,
                 co_await store::getRecord(node_.store, linePartition(line.function_id, line.key),
                                           kSessionSpace, kSessionRecord));

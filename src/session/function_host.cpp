@@ -155,6 +155,11 @@ const Activation* FunctionHost::find(std::string_view session_key) const {
   return found != activations_.end() ? found->second.get() : nullptr;
 }
 
+bool FunctionHost::surelyOwns(std::string_view session_key) const {
+  const Activation* const activation = find(session_key);
+  return activation != nullptr && !activation->isDoomed() && isSurelyOurs(*activation);
+}
+
 void FunctionHost::forget(std::unordered_map<std::string, ActivationPtr>::iterator place) {
   place->second->unbind();
   queued_.onForgotten(*place->second);

@@ -47,6 +47,8 @@ class FunctionHost final : public Pool::Host, public QueuedCalls::Host {
 
   // What is in memory; null if it is not.
   const Activation* find(std::string_view session_key) const;
+  // Whether it is in memory, and nobody else can have claimed it since.
+  bool surelyOwns(std::string_view session_key) const;
 
   // Lets go of sessions that other nodes are to have, if nothing of them goes on: of all when this
   // node leaves, else of those that the ring proposes others for and that rest. How many are left

@@ -49,6 +49,10 @@ inline constexpr unsigned kEpochBits = 20;
 inline constexpr store::Version versionOfClaim(store::Version before) {
   return ((before >> kEpochBits) + 2) << kEpochBits;
 }
+// Whether nobody has claimed the session between the two.
+inline constexpr bool isOfOneClaim(store::Version one, store::Version other) {
+  return one >> kEpochBits == other >> kEpochBits;
+}
 inline constexpr store::Version versionOfFirstClaim(std::uint64_t random) {
   return ((random >> 36U) + 1) << kEpochBits;  // 28 bits of it; versions have 53
 }
