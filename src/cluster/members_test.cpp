@@ -3,6 +3,7 @@
 #include "base/testing/manual_clock.h"
 #include "base/testing/manual_steady_clock.h"
 #include "store/memory/memory_store.h"
+#include "store/testing/altered_store.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -18,6 +19,20 @@ namespace nimbus::cluster {
 namespace {
 
 constexpr Millis kLease{4'000};
+
+// Now and then it can only be read, as SQLite while another process has it to itself.
+class HeldStore final : public store::AlteredStore {
+ public:
+  using AlteredStore::AlteredStore;
+
+  bool is_held = false;
+
+ private:
+  store::PendingCommit begin(store::CommitOrder order) override {
+    if (!is_held) return passOn(std::move(order));
+    return refuse(std::move(order), Error(Code::Unavailable, "another process has it"));
+  }
+};
 
 // Nodes in one process, which share a store and its clock. Nothing beats by itself.
 class MembersTest : public ::testing::Test {
@@ -57,7 +72,8 @@ class MembersTest : public ::testing::Test {
   ManualClock clock_;
   ManualSteadyClock steady_;
   SystemRandom random_;
-  store::memory::MemoryStore store_{clock_};
+  store::memory::MemoryStore memory_{clock_};
+  HeldStore store_{memory_};
 };
 
 TEST_F(MembersTest, OneAloneHasEverything) {
@@ -110,6 +126,20 @@ TEST_F(MembersTest, WhoIsNotHeardOfForALeaseIsGoneByTheClockOfTheStore) {
   ASSERT_TRUE(run(a->refresh()));
   EXPECT_FALSE(a->hasOthers());
   EXPECT_TRUE(place(*a, b->self()).is_here);
+}
+
+store::Store& store_;
+};
+
+TEST_F(MembersTest, WhoIsGoneIsSeenAlsoWhileNobodyCanWrite) {
+  const auto a = node("a");
+  const auto b = node("b");
+  ASSERT_TRUE(run(a->renewNow()));
+  ASSERT_NE(a->view()->find(b->self()), nullptr);
+  store_.is_held = true;
+  pass(kLease);
+  EXPECT_FALSE(run(a->renewNow())) << "its own lease cannot be renewed";
+  EXPECT_EQ(a->view()->find(b->self()), nullptr);
 }
 
 TEST_F(MembersTest, AHeartbeatKeepsTheLeaseAndTheKey) {

@@ -6,6 +6,7 @@
 #include "events/states.h"
 #include "events/testing/run.h"
 #include "store/memory/memory_store.h"
+#include "store/testing/altered_store.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -20,39 +21,21 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 
 // A store in which something happens between the reads of who uses it.
-class Interrupted final : public store::Store {
+class Interrupted final : public store::AlteredStore {
  public:
-  explicit Interrupted(store::Store& store) : store_(store) {}
+  using AlteredStore::AlteredStore;
 
   // Called before each page of a log is read, with its number.
   std::function<void(int)> before_page;
 
-  store::Description describe() const override { return store_.describe(); }
-  Timestamp now() const override { return store_.now(); }
   Task<Result<std::vector<store::Answer>>> read(store::Partition partition,
                                                 std::vector<store::Query> queries) override {
     const bool is_page = std::holds_alternative<store::query::ScanLog>(queries.front());
     if (is_page && before_page) before_page(++pages_);
-    return store_.read(std::move(partition), std::move(queries));
+    return AlteredStore::read(std::move(partition), std::move(queries));
   }
-  Task<Result<store::DirectoryPage>> readDirectory(std::string directory, std::string after,
-                                                   std::string prefix, std::size_t limit) override {
-    return store_.readDirectory(std::move(directory), std::move(after), std::move(prefix), limit);
-  }
-  std::unique_ptr<store::Watch> watch(store::Partition partition,
-                                      std::function<void()> changed) override {
-    return store_.watch(std::move(partition), std::move(changed));
-  }
-  Task<Result<store::Swept>> sweep(Millis budget) override { return store_.sweep(budget); }
-  Task<Result<>> check() override { return store_.check(); }
 
  private:
-  store::PendingCommit begin(store::CommitOrder order) override {
-    return store_.commit(std::move(order.partition), std::move(order.fence),
-                         std::move(order.batch));
-  }
-
-  store::Store& store_;
   int pages_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include "function/records.h"
 #include "store/memory/memory_store.h"
 #include "store/sqlite/sqlite_store.h"
+#include "store/testing/altered_store.h"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -68,9 +69,9 @@ class FakeCheck final : public CodeCheck {
 };
 
 // A store whose next commit is applied, and then answers as it is told to.
-class UnsureStore final : public store::Store {
+class UnsureStore final : public store::AlteredStore {
  public:
-  explicit UnsureStore(store::Store& inner) : inner_(inner) {}
+  using AlteredStore::AlteredStore;
 
   std::optional<Error> next_failure;
   bool hold_next = false;
@@ -78,28 +79,10 @@ class UnsureStore final : public store::Store {
   std::shared_ptr<store::CommitState> held;
   store::Applied held_applied;
 
-  store::Description describe() const override { return inner_.describe(); }
-  Timestamp now() const override { return inner_.now(); }
-  Task<Result<std::vector<store::Answer>>> read(store::Partition partition,
-                                                std::vector<store::Query> queries) override {
-    return inner_.read(std::move(partition), std::move(queries));
-  }
-  Task<Result<store::DirectoryPage>> readDirectory(std::string directory, std::string after,
-                                                   std::string prefix, std::size_t limit) override {
-    return inner_.readDirectory(std::move(directory), std::move(after), std::move(prefix), limit);
-  }
-  std::unique_ptr<store::Watch> watch(store::Partition partition,
-                                      std::function<void()> changed) override {
-    return inner_.watch(std::move(partition), std::move(changed));
-  }
-  Task<Result<store::Swept>> sweep(Millis budget) override { return inner_.sweep(budget); }
-  Task<Result<>> check() override { return inner_.check(); }
-
  private:
   store::PendingCommit begin(store::CommitOrder order) override {
     EXPECT_EQ(order.chained.listener, nullptr);
-    auto pending =
-        inner_.commit(std::move(order.partition), std::move(order.fence), std::move(order.batch));
+    store::PendingCommit pending = passOn(std::move(order));
     if (!next_failure && !hold_next) return pending;
     auto applied = run(pending.done());
     EXPECT_TRUE(applied);
@@ -113,8 +96,6 @@ class UnsureStore final : public store::Store {
     }
     return store::PendingCommit(std::move(state));
   }
-
-  store::Store& inner_;
 };
 
 enum class Backend { Memory, Sqlite };

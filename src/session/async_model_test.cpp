@@ -16,6 +16,7 @@
 #include "session/calls.h"
 #include "state/stored.h"
 #include "store/memory/memory_store.h"
+#include "store/testing/altered_store.h"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -86,49 +87,22 @@ while True:
     else: send(5, request, {"status": 200, **wrote}, before, after)
 )";
 
-// The memory store, some of whose commits find no room.
-class CrampedStore final : public store::Store {
+// Some of its commits find no room.
+class CrampedStore final : public store::AlteredStore {
  public:
-  explicit CrampedStore(const Clock& clock) : inner_(clock) {}
+  using AlteredStore::AlteredStore;
 
   std::atomic<std::uint64_t> refuse_one_in = 0;  // 0: none
   std::atomic<std::uint64_t> refused = 0;
 
-  store::Description describe() const override { return inner_.describe(); }
-  Timestamp now() const override { return inner_.now(); }
-  Task<Result<std::vector<store::Answer>>> read(store::Partition partition,
-                                                std::vector<store::Query> queries) override {
-    return inner_.read(std::move(partition), std::move(queries));
-  }
-  Task<Result<store::DirectoryPage>> readDirectory(std::string directory, std::string after,
-                                                   std::string prefix, std::size_t limit) override {
-    return inner_.readDirectory(std::move(directory), std::move(after), std::move(prefix), limit);
-  }
-  std::unique_ptr<store::Watch> watch(store::Partition partition,
-                                      std::function<void()> changed) override {
-    return inner_.watch(std::move(partition), std::move(changed));
-  }
-  Task<Result<store::Swept>> sweep(Millis budget) override { return inner_.sweep(budget); }
-  Task<Result<>> check() override { return inner_.check(); }
-
  private:
   store::PendingCommit begin(store::CommitOrder order) override {
     const std::uint64_t one_in = refuse_one_in.load();
-    if (one_in != 0 && random_.below(one_in) == 0) {
-      ++refused;
-      auto state = std::make_shared<store::CommitState>(std::move(order.chained.listener));
-      state->refuse(Error(Code::InsufficientStorage, "no room"));
-      return store::PendingCommit(std::move(state));
-    }
-    if (order.fence) {
-      return inner_.commit(std::move(order.partition), std::move(order.fence),
-                           std::move(order.batch));
-    }
-    return inner_.commit(std::move(order.partition), std::move(order.batch),
-                         std::move(order.chained));
+    if (one_in == 0 || random_.below(one_in) != 0) return passOn(std::move(order));
+    ++refused;
+    return refuse(std::move(order), Error(Code::InsufficientStorage, "no room"));
   }
 
-  store::memory::MemoryStore inner_;
   SystemRandom random_;
 };
 
@@ -515,7 +489,8 @@ class AsyncModelTest : public ::testing::TestWithParam<OnPoison> {
 
   TemporaryDirectory directory_;
   SystemClock time_;
-  CrampedStore store_{time_};
+  store::memory::MemoryStore memory_{time_};
+  CrampedStore store_{memory_};
   asio::io_context context_;
   std::string program_;
   FunctionSpec spec_;
