@@ -128,9 +128,6 @@ TEST_F(MembersTest, WhoIsNotHeardOfForALeaseIsGoneByTheClockOfTheStore) {
   EXPECT_TRUE(place(*a, b->self()).is_here);
 }
 
-store::Store& store_;
-};
-
 TEST_F(MembersTest, WhoIsGoneIsSeenAlsoWhileNobodyCanWrite) {
   const auto a = node("a");
   const auto b = node("b");
